@@ -1,0 +1,40 @@
+# setup once, then: make demo | test | lint | reproduce | docs | clean
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: setup demo test lint reproduce docs clean
+
+setup: .venv/.installed
+
+.venv/.installed: pyproject.toml
+	@$(PYTHON) -m venv .venv
+	@$(PIP) install --editable '.[dev]'
+	@touch $@
+
+.venv/.docs: .venv/.installed
+	@$(PIP) install --editable '.[docs]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/backflip demo
+
+lint: setup
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+
+test: lint
+	@$(BIN)/pytest --quiet
+
+reproduce: setup
+	@$(BIN)/backflip run all
+	@$(BIN)/backflip verify
+
+docs: .venv/.docs
+	@$(BIN)/sphinx-build -q -W --keep-going docs site
+	@echo "docs: site/index.html"
+
+clean:
+	@rm -rf .venv site build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,13 @@
+"""One step of time.
+
+comes in    Scheme, Model, State, u
+goes out    the next State
+may touch   math, solve, geometry, model
+never knows observations, policies, files
+"""
+
+from backflip.dynamics.joints import joint_coordinates
+from backflip.dynamics.measure import angular_momentum, energy, joint_error, momentum
+from backflip.dynamics.step import Scheme, step
+
+__all__ = ["Scheme", "angular_momentum", "energy", "joint_coordinates", "joint_error", "momentum", "step"]

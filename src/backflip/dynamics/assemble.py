@@ -1,0 +1,157 @@
+"""Everything that must hold, as rows: limits, servos, loop and soft joints, contacts."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from backflip.dynamics.contacts import Contacts, tangents
+from backflip.dynamics.joints import Coordinates, Joints, row_pair
+from backflip.dynamics.motion import Motion, Spread
+from backflip.math import cross, dot, matvec, saturate
+from backflip.model import Bodies, Model
+from backflip.solve import Rows, soften, strike
+
+
+class Block(NamedTuple):
+    """Some rows of one sort, before they are laid together."""
+
+    a: np.ndarray
+    b: np.ndarray
+    """(r,) bodies; −1 is the world"""
+    J_A: Array
+    J_B: Array
+    """(r, 6)"""
+    target: Array
+    lower: Array
+    upper: Array
+    early: Array
+    """(r,)"""
+    reuse: Array
+    """(r,) whether last step's impulse is a good start"""
+
+
+def limit_block(model: Model, moves: Coordinates, smooth: Array, before: Array, dt: float) -> Block:
+    """Coordinates that stop at their ends: the gaps are q − lower and upper − q."""
+    c = np.array(model.topology.limits, int)
+    sides = []
+    for sign, gap in ((1, moves.angle[c] - model.lower[c]), (-1, model.upper[c] - moves.angle[c])):
+        J_A, J_B = sign * moves.J_A[c], sign * moves.J_B[c]
+        rates = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
+        hit = strike(gap, *rates, jnp.zeros_like(gap), dt)
+        ends = jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf)
+        sides.append(Block(moves.a[c], moves.b[c], J_A, J_B, hit.target, *ends, hit.early, hit.near))
+    return _lay(sides)
+
+
+def servo_block(model: Model, moves: Coordinates, u: Array, dt: float) -> Block:
+    """Joint velocity gain · (u − angle), at most max_velocity, reached within ± max_torque · dt."""
+    facts = model.topology
+    place = np.array(facts.of_kind("servo"), int)
+    c = np.array([facts.actuators[i].index for i in place], int)
+    wanted = saturate(model.gain * (u[place] - moves.angle[c]), model.max_velocity)
+    most = model.max_torque * dt
+    no, yes = jnp.zeros_like(wanted), jnp.ones(wanted.shape, bool)
+    return Block(moves.a[c], moves.b[c], moves.J_A[c], moves.J_B[c], wanted, -most, most, no, yes)
+
+
+def held_block(model: Model, joints: dict[str, Joints], role: str, dt: float) -> Block | None:
+    """Rows of the joints that are not part of the tree; a soft joint's target holds its bare error."""
+    blocks = []
+    for kind in joints.values():
+        mine = np.array([model.topology.joints[j].role == role for j in kind.index])
+        if not mine.any():
+            continue
+        some = Joints(*(x[mine] for x in kind))
+        J_A, J_B = row_pair(some, some.holds)
+        wanted = some.bias(dt) if role == "loop" else -some.error
+        target = jnp.stack([dot(some.holds[..., k], wanted) for k in range(some.holds.shape[-1])], -1)
+        target = target.reshape(-1)
+        count = some.holds.shape[-1]
+        free = jnp.full_like(target, jnp.inf)
+        a, b = np.repeat(some.a, count), np.repeat(some.b, count)
+        yes = jnp.ones(target.shape, bool)
+        blocks.append(Block(a, b, J_A, J_B, target, -free, free, jnp.zeros_like(target), yes))
+    return _lay(blocks) if blocks else None
+
+
+def soft_joints(model: Model, joints: dict[str, Joints]) -> np.ndarray:
+    """The joint (r,) that each row of the soft block belongs to."""
+    facts = model.topology.joints
+    return np.array(
+        [j for k in joints.values() for j in k.index if facts[j].role == "soft" for _ in range(k.holds.shape[-1])],
+        int,
+    )
+
+
+def contact_block(touch: Contacts, smooth: Array, before: Array, dt: float) -> Block:
+    """Three rows per contact: the normal, then two tangents that want no sliding."""
+    frame = jnp.stack([touch.normal, *tangents(touch.normal)], 1)
+    J_A = -jnp.concatenate([frame, cross(touch.arm_A[:, None], frame)], -1)
+    J_B = jnp.concatenate([frame, cross(touch.arm_B[:, None], frame)], -1)
+    rates = (_rate(touch.a, touch.b, J_A[:, 0], J_B[:, 0], twist) for twist in (smooth, before))
+    hit = strike(touch.gap, *rates, touch.restitution, dt)
+    zero = jnp.zeros_like(hit.target)
+    target = jnp.stack([hit.target, zero, zero], -1).reshape(-1)
+    early, reuse = (jnp.repeat(x, 3) for x in (hit.early, hit.near))
+    a, b = np.repeat(touch.a, 3), np.repeat(touch.b, 3)
+    none = jnp.zeros(0, target.dtype)
+    return Block(a, b, J_A.reshape(-1, 6), J_B.reshape(-1, 6), target, none, none, early, reuse)
+
+
+def _rate(a: np.ndarray, b: np.ndarray, J_A: Array, J_B: Array, twist: Array) -> Array:
+    twist = jnp.concatenate([twist, jnp.zeros((1, 6), twist.dtype)])
+    return dot(J_A, twist[a]) + dot(J_B, twist[b])
+
+
+def _lay(blocks: list[Block]) -> Block:
+    """Blocks laid together in order."""
+    columns = zip(*blocks, strict=True)
+    return Block(*(np.concatenate(c) if isinstance(c[0], np.ndarray) else jnp.concatenate(c) for c in columns))
+
+
+def lay_rows(
+    bodies: Bodies, mass: Spread, blocks: list[Block], force: Array, friction: Array, dt: float
+) -> Rows:
+    """One set of Rows from blocks whose last is the contacts' (if there are any)."""
+    all_rows = _lay(blocks)
+    n = bodies.mass.shape[0]
+    on_A = jnp.asarray(all_rows.a[:, None] == np.arange(n), bodies.mass.dtype)
+    on_B = jnp.asarray(all_rows.b[:, None] == np.arange(n), bodies.mass.dtype)
+    J = on_A[..., None] * all_rows.J_A[:, None] + on_B[..., None] * all_rows.J_B[:, None]
+    return Rows(
+        J=J,
+        target=all_rows.target,
+        lower=all_rows.lower,
+        upper=all_rows.upper,
+        softness=jnp.zeros_like(all_rows.target),
+        friction=friction,
+        bare=_bare(bodies, mass, all_rows),
+        early=all_rows.early,
+        start=jnp.where(all_rows.reuse, force * dt, 0),
+    )
+
+
+def _bare(bodies: Bodies, mass: Spread, rows: Block) -> Array:
+    """J M⁻¹ Jᵀ (r,) as if the bodies were free."""
+    heavy = jnp.concatenate([1 / bodies.mass, jnp.zeros(1, bodies.mass.dtype)])
+    inverse = jnp.concatenate([mass.inverse, jnp.zeros((1, 3, 3), bodies.mass.dtype)])
+
+    def one(J: Array, body: np.ndarray) -> Array:
+        push, turn = J[:, :3], J[:, 3:]
+        return heavy[body] * dot(push, push) + dot(turn, matvec(inverse[body], turn))
+
+    return one(rows.J_A, rows.a) + one(rows.J_B, rows.b)
+
+
+def soften_rows(model: Model, rows: Rows, joint: np.ndarray, first: int, A: Array, dt: float) -> Rows:
+    """Give the soft block, which starts at row `first`, its softness and error rate."""
+    if not len(joint):
+        return rows
+    place = np.arange(first, first + len(joint))
+    gamma, rate = soften(model.frequency[joint], model.damping_ratio[joint], jnp.diagonal(A)[place], dt)
+    return rows._replace(
+        softness=rows.softness.at[place].set(gamma),
+        target=rows.target.at[place].multiply(rate),
+    )

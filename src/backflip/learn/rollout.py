@@ -1,0 +1,97 @@
+"""Many steps: observe, ask the policy, step; stored sparsely, recomputed backwards."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from backflip.dynamics import Scheme, step
+from backflip.model import Model, State
+from backflip.sense import observe
+
+
+class Trajectory(NamedTuple):
+    """What happened: entry t is after step t + 1; the start state is not repeated."""
+
+    state: State
+    """every array with a leading axis (steps,)"""
+    u: Array
+    """(steps, controls) what was asked before each step"""
+    memory: Any
+    """the policy's memory after the last step"""
+
+    @property
+    def last(self) -> State:
+        """The final state."""
+        return jax.tree.map(lambda x: x[-1], self.state)
+
+
+Policy = Callable[[Array, Any], tuple[Array, Any]]
+
+
+def rollout(
+    scheme: Scheme,
+    model: Model,
+    state: State,
+    policy: Policy | Array | None = None,
+    *,
+    steps: int | None = None,
+    memory: Any = None,
+) -> Trajectory:
+    """Simulate `steps` steps from `state`.
+
+    `policy(observation, memory) -> (u, memory)` closes the loop; an array (steps, controls) is played
+    as it is; None lets everything go. Gradients need memory for about 2 √steps states plus the
+    trajectory returned: the steps between are recomputed.
+    """
+    if policy is None or callable(policy):
+        if steps is None:
+            raise ValueError("rollout: steps is missing; say how many steps to simulate")
+        controls = None
+    else:
+        controls = _check_controls(model, jnp.asarray(policy), steps)
+        steps = controls.shape[0]
+
+    def advance(carry: tuple[State, Any], u: Array | None) -> tuple[tuple[State, Any], tuple[State, Array]]:
+        now, memory = carry
+        if callable(policy):
+            u, memory = policy(observe(model, now), memory)
+        elif u is None:
+            u = jnp.zeros(model.controls, model.gravity.dtype)
+        after = step(scheme, model, now, u)
+        return (after, memory), (after, u)
+
+    (_, memory), (states, us) = _scan(advance, (state, memory), controls, steps)
+    return Trajectory(states, us, memory)
+
+
+def _check_controls(model: Model, controls: Array, steps: int | None) -> Array:
+    want = ("steps" if steps is None else steps, model.controls)
+    short = controls.ndim != 2 or controls.shape[1] != model.controls
+    if short or (steps is not None and controls.shape[0] != steps):
+        raise ValueError(f"rollout: controls have shape {controls.shape}; this model needs {want}")
+    return controls
+
+
+def _scan(advance, carry, xs, length: int):
+    """lax.scan in √length checkpointed stretches, then the rest."""
+    stretch = max(1, math.isqrt(length))
+    whole = length // stretch * stretch
+
+    def some(carry, xs):
+        return jax.lax.scan(advance, carry, xs, length=stretch)
+
+    def fold(x: Array) -> Array:
+        return x[:whole].reshape(whole // stretch, stretch, *x.shape[1:])
+
+    folded = jax.tree.map(fold, xs)
+    carry, ys = jax.lax.scan(jax.checkpoint(some), carry, folded, length=whole // stretch)
+    ys = jax.tree.map(lambda y: y.reshape(whole, *y.shape[2:]), ys)
+    if whole == length:
+        return carry, ys
+    rest = jax.tree.map(lambda x: x[whole:], xs)
+    carry, more = jax.lax.scan(jax.checkpoint(advance), carry, rest, length=length - whole)
+    return carry, jax.tree.map(lambda y, m: jnp.concatenate([y, m]), ys, more)

@@ -1,0 +1,45 @@
+"""Small vector algebra, rotations and guarded functions.
+
+comes in    plain arrays, any leading axes
+goes out    plain arrays
+may touch   jax
+never knows bodies, joints, time
+
+Small products are single contractions: they trace and compile fast, and run fused.
+"""
+
+from backflip.math.linalg import (
+    cross,
+    dot,
+    inverse3,
+    inverse_spd,
+    matmul,
+    matvec,
+    outer,
+    skew,
+    transpose,
+    vecmat,
+)
+from backflip.math.rotation import orthonormal, relative_rotation_vector, rotate, rotation_about
+from backflip.math.smooth import norm, safe_divide, saturate, unit
+
+__all__ = [
+    "cross",
+    "dot",
+    "inverse3",
+    "inverse_spd",
+    "matmul",
+    "matvec",
+    "norm",
+    "orthonormal",
+    "outer",
+    "relative_rotation_vector",
+    "rotate",
+    "rotation_about",
+    "safe_divide",
+    "saturate",
+    "skew",
+    "transpose",
+    "unit",
+    "vecmat",
+]

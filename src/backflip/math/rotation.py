@@ -1,0 +1,42 @@
+"""Rotation matrices: turning, repairing and comparing them, without trigonometry where it can be had."""
+
+import jax.numpy as jnp
+from jax import Array
+
+from backflip.math.linalg import cross, dot, matmul, outer, skew, transpose
+
+
+def rotation_about(turn: Array) -> Array:
+    """The rotation by |turn| [rad] about the direction of `turn` (..., 3).
+
+    Cayley's map of a vector stretched so that its angle is right: tan(θ/2)/(θ/2) = 1 + θ²/12 + θ⁴/120 + …
+    Smooth everywhere, exactly orthogonal; the angle is right to 2e-4 θ⁷.
+    """
+    theta2 = dot(turn, turn)
+    stretch = 1 + theta2 * (1 / 12 + theta2 * (1 / 120))
+    a = turn * stretch[..., None]
+    # cay(a) = I + (â + â²/2) / (1 + |a|²/4),  â² = a aᵀ − |a|² I
+    a2 = (theta2 * stretch * stretch)[..., None, None]
+    eye = jnp.eye(3, dtype=turn.dtype)
+    return eye + (skew(a) + (outer(a, a) - a2 * eye) / 2) / (1 + a2 / 4)
+
+
+def rotate(turn: Array, R: Array) -> Array:
+    """R turned by the world-frame rotation vector `turn` [rad], kept orthogonal."""
+    return orthonormal(matmul(rotation_about(turn), R))
+
+
+def orthonormal(R: Array) -> Array:
+    """R (3I − RᵀR) / 2: one Newton step towards the nearest rotation (Premerlani and Bizard 2009)."""
+    return 1.5 * R - 0.5 * matmul(R, matmul(transpose(R), R))
+
+
+def relative_rotation_vector(R_WA: Array, R_WB: Array) -> Array:
+    """Small turn [rad], in W, that takes frame A to frame B: sin θ · axis, free of branches.
+
+    ½ Σ aᵢ × bᵢ over the columns. It vanishes at θ = π too: meant for frames that nearly agree.
+    """
+    total = cross(R_WA[..., :, 0], R_WB[..., :, 0])
+    for k in (1, 2):
+        total = total + cross(R_WA[..., :, k], R_WB[..., :, k])
+    return total / 2

@@ -1,0 +1,34 @@
+"""Functions that keep their gradient finite where the textbook form does not."""
+
+import jax.numpy as jnp
+from jax import Array
+
+from backflip.math.linalg import dot
+
+
+def norm(x: Array) -> Array:
+    """|x| over the last axis; at x = 0 the value and the gradient are 0."""
+    square = dot(x, x)
+    positive = square > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
+
+
+def unit(x: Array, fallback: Array) -> Array:
+    """x / |x|; where x is too short to have a direction, `fallback` with gradient 0."""
+    square = dot(x, x)[..., None]
+    long = square > jnp.finfo(x.dtype).tiny * 1e6
+    return jnp.where(long, x * (1 / jnp.sqrt(jnp.where(long, square, 1))), fallback)
+
+
+def safe_divide(a: Array, b: Array, least: float, otherwise: float = 0.0) -> Array:
+    """a / b where |b| > least, else `otherwise`; no NaN in value or gradient."""
+    big = jnp.abs(b) > least
+    return jnp.where(big, a / jnp.where(big, b, 1), otherwise)
+
+
+def saturate(x: Array, limit: Array) -> Array:
+    """x / √(1 + (x/limit)²): x for |x| ≪ limit, ±limit far out, and a gradient that never dies.
+
+    limit → ∞: x itself.
+    """
+    return x / jnp.sqrt(1 + (x / limit) ** 2)

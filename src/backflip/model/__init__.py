@@ -1,0 +1,48 @@
+"""What exists, and where it is.
+
+comes in    a description: bodies, joints, shapes, servos, sensors
+goes out    Model (what exists), State (where it is), Bodies (derived masses and frames)
+may touch   math, geometry
+never knows time, forces, solvers
+"""
+
+from backflip.model.bodies import Bodies, bodies_of
+from backflip.model.builder import Builder
+from backflip.model.facts import ActuatorFact, JointFact, ShapeFact, Topology
+from backflip.model.model import Model, State
+from backflip.model.rest import rest
+from backflip.model.sensors import (
+    IMU,
+    AngularVelocity,
+    ContactForce,
+    Distance,
+    JointAngle,
+    JointRate,
+    Orientation,
+    Position,
+    Sensor,
+    Velocity,
+)
+
+__all__ = [
+    "IMU",
+    "ActuatorFact",
+    "AngularVelocity",
+    "Bodies",
+    "Builder",
+    "ContactForce",
+    "Distance",
+    "JointAngle",
+    "JointFact",
+    "JointRate",
+    "Model",
+    "Orientation",
+    "Position",
+    "Sensor",
+    "ShapeFact",
+    "State",
+    "Topology",
+    "Velocity",
+    "bodies_of",
+    "rest",
+]

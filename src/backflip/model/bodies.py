@@ -1,0 +1,101 @@
+"""Masses, inertias and centres of mass, recomputed from the Model so that their gradients are right."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from backflip.geometry import unit_inertia, volume
+from backflip.math import dot, inverse3, matmul, matvec, outer, transpose
+from backflip.model.model import Model
+
+
+class Bodies(NamedTuple):
+    """What a body weighs and where its parts are, all measured from its centre of mass."""
+
+    mass: Array
+    """(n,) [kg]"""
+    inertia: Array
+    """(n, 3, 3) [kg m²] about the centre of mass, in B"""
+    inverse_inertia: Array
+    """(n, 3, 3) [1/(kg m²)], in B"""
+    com: Array
+    """(n, 3) [m] centre of mass, in B"""
+    p_BS: Array
+    """(s, 3) [m] shapes, from the centre of mass"""
+    p_AJ: Array
+    """(j, 3) [m] joint on the parent, from its centre of mass (in W for the world)"""
+    p_BJ: Array
+    """(j, 3) [m] joint on the child, from its centre of mass"""
+    point: Array
+    """(m, 3) [m] where body forces act, from the centre of mass"""
+
+
+def bodies_of(model: Model) -> Bodies:
+    """Add up densities and shapes, then shift every frame to the centres of mass."""
+    facts = model.topology
+    mass, com, inertia = _add_up(model)
+    # one more row for the world, whose frame is W itself: index −1 finds it
+    shift = jnp.concatenate([com, jnp.zeros((1, 3), com.dtype)])
+    driven = [a.index for a in facts.actuators if a.kind in ("force", "torque")]
+    return Bodies(
+        mass=mass,
+        inertia=inertia,
+        inverse_inertia=inverse3(inertia),
+        com=com,
+        p_BS=model.p_BS - shift[_index(s.body for s in facts.shapes)],
+        p_AJ=model.p_AJ - shift[_index(j.a for j in facts.joints)],
+        p_BJ=model.p_BJ - shift[_index(j.b for j in facts.joints)],
+        point=model.point - shift[_index(driven)],
+    )
+
+
+def _index(numbers) -> np.ndarray:
+    return np.array(list(numbers), int)
+
+
+def _add_up(model: Model) -> tuple[Array, Array, Array]:
+    """Mass (n,), centre of mass (n, 3) and inertia (n, 3, 3) body by body."""
+    results = [_one_body(model, b) for b in range(len(model.topology.bodies))]
+    return tuple(jnp.stack(column) for column in zip(*results, strict=True))  # type: ignore[return-value]
+
+
+def _one_body(model: Model, b: int) -> tuple[Array, Array, Array]:
+    facts = model.topology
+    if facts.inertia_given[b]:
+        return model.mass[b], jnp.zeros_like(model.gravity), model.inertia[b]
+    parts = [i for i, s in enumerate(facts.shapes) if s.body == b and s.kind != "plane"]
+    volumes = [volume(facts.shapes[i].kind, model.size[i]) for i in parts]
+    whole = sum(volumes[1:], volumes[0])
+    # a given mass is spread over the shapes by volume; densities are then 0
+    masses = [
+        model.mass[b] * (v / whole) + model.density[i] * v for i, v in zip(parts, volumes, strict=True)
+    ]
+    mass = sum(masses[1:], masses[0])
+    com = sum(m * model.p_BS[i] for i, m in zip(parts, masses, strict=True)) / mass
+    inertia = sum(
+        m * _about(model, i, model.p_BS[i] - com) for i, m in zip(parts, masses, strict=True)
+    )
+    return mass, com, inertia
+
+
+def _about(model: Model, i: int, d: Array) -> Array:
+    """Inertia per mass of shape i about a point −d from its centre: R J Rᵀ + |d|² I − d dᵀ (Steiner)."""
+    R = model.R_BS[i]
+    J = unit_inertia(model.topology.shapes[i].kind, model.size[i])
+    return matmul(R * J, transpose(R)) + dot(d, d) * jnp.eye(3, dtype=d.dtype) - outer(d, d)
+
+
+def shape_poses(model: Model, bodies: Bodies, p_WB: Array, R_WB: Array) -> tuple[Array, Array]:
+    """p_WS (s, 3) and R_WS (s, 3, 3) of every shape."""
+    index = _index(s.body for s in model.topology.shapes)
+    p, R = with_world(p_WB, R_WB)
+    return p[index] + matvec(R[index], bodies.p_BS), matmul(R[index], model.R_BS)
+
+
+def with_world(p_WB: Array, R_WB: Array) -> tuple[Array, Array]:
+    """Poses with the world's appended, so that index −1 finds it."""
+    p = jnp.concatenate([p_WB, jnp.zeros((1, 3), p_WB.dtype)])
+    R = jnp.concatenate([R_WB, jnp.eye(3, dtype=R_WB.dtype)[None]])
+    return p, R

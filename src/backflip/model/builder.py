@@ -1,0 +1,388 @@
+"""Describing a robot: the Builder writes everything down; build() checks it once and packs it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from backflip.geometry import Plane, Shape
+from backflip.model.model import Model
+from backflip.model.sensors import Sensor
+
+Numbers = Sequence[float] | np.ndarray
+ORIGIN = (0.0, 0.0, 0.0)
+WORLD_NAME = "world"
+
+
+@dataclass
+class BodyNote:
+    """A body as described."""
+
+    name: str
+    mass: float | None
+    density: float | None
+    inertia: Numbers | None
+    position: Numbers
+    rotation: Numbers | None
+    velocity: Numbers
+    spin: Numbers
+    group: str | None
+
+
+@dataclass
+class ShapeNote:
+    """A shape as described."""
+
+    name: str
+    body: str
+    shape: Shape
+    position: Numbers
+    rotation: Numbers | None
+    density: float | None
+    friction: float | None
+    restitution: float | None
+    collide: bool
+
+
+@dataclass
+class JointNote:
+    """A joint as described; springs and limits hold one entry per coordinate."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    position: Numbers | None
+    axes: tuple[Numbers, ...] = ()
+    limits: tuple[tuple[float, float] | None, ...] = ()
+    stiffness: tuple[float, ...] = ()
+    damping: tuple[float, ...] = ()
+    neutral: tuple[float, ...] = ()
+    ball_damping: float = 0.0
+    frequency: float | None = None
+    damping_ratio: float = 1.0
+    collide: bool = False
+
+
+@dataclass
+class ActuatorNote:
+    """A servo, motor, body force or body torque as described."""
+
+    name: str
+    kind: str
+    target: str
+    axis: int = 0
+    gain: float = 0.0
+    max_velocity: float = 0.0
+    max_torque: float = 0.0
+    direction: Numbers = ORIGIN
+    point: Numbers = ORIGIN
+
+
+@dataclass
+class Description:
+    """All that was said to a Builder."""
+
+    gravity: Numbers
+    planar: bool
+    bodies: list[BodyNote] = field(default_factory=list)
+    shapes: list[ShapeNote] = field(default_factory=list)
+    joints: list[JointNote] = field(default_factory=list)
+    actuators: list[ActuatorNote] = field(default_factory=list)
+    sensors: list[Sensor] = field(default_factory=list)
+    apart: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Builder:
+    """Describe a robot and its surroundings, then build() a Model. SI units, z up, poses in W.
+
+    `planar` allows motion in the x-z plane only. Bodies are named; "world" is the unmoving surroundings.
+    """
+
+    def __init__(self, *, gravity: Numbers = (0.0, 0.0, -9.81), planar: bool = False):
+        self._said = Description(gravity, planar)
+
+    def add_body(
+        self,
+        name: str,
+        shape: Shape | None = None,
+        *,
+        mass: float | None = None,
+        density: float | None = None,
+        inertia: Numbers | None = None,
+        position: Numbers = ORIGIN,
+        rotation: Numbers | None = None,
+        velocity: Numbers = ORIGIN,
+        spin: Numbers = ORIGIN,
+        friction: float | None = None,
+        restitution: float | None = None,
+        group: str | None = None,
+        collide: bool = True,
+    ) -> str:
+        """Add a body with its first shape and return its name.
+
+        Give `mass` [kg] or `density` [kg/m³, default 1000]; `inertia` [kg m²], (3,) or (3, 3) about the
+        centre of mass, which then is the body's origin, or leave it to the shapes. `rotation` is a matrix
+        (3, 3) or a rotation vector (3,) [rad]. Bodies of one `group` never touch each other.
+        """
+        self._said.bodies.append(
+            BodyNote(name, mass, density, inertia, position, rotation, velocity, spin, group)
+        )
+        if shape is not None:
+            self.add_shape(
+                name, shape, name=name, friction=friction, restitution=restitution, collide=collide
+            )
+        return name
+
+    def add_shape(
+        self,
+        body: str,
+        shape: Shape,
+        *,
+        name: str | None = None,
+        position: Numbers = ORIGIN,
+        rotation: Numbers | None = None,
+        density: float | None = None,
+        friction: float | None = None,
+        restitution: float | None = None,
+        collide: bool = True,
+    ) -> str:
+        """Add a shape to a body or to "world", posed in the body's frame, and return its name.
+
+        Two shapes that touch use the mean of their `friction` and `restitution`; where one of the two
+        gives none the other's counts, and where neither does it is 1 and 0.
+        """
+        name = name or f"{body}/{sum(s.body == body for s in self._said.shapes)}"
+        self._said.shapes.append(
+            ShapeNote(name, body, shape, position, rotation, density, friction, restitution, collide)
+        )
+        return name
+
+    def add_ground(
+        self,
+        *,
+        friction: float | None = None,
+        restitution: float | None = None,
+        position: Numbers = ORIGIN,
+        rotation: Numbers | None = None,
+        name: str = "ground",
+    ) -> str:
+        """Add an endless plane: through `position`, its normal z turned by `rotation`."""
+        return self.add_shape(
+            WORLD_NAME,
+            Plane(),
+            name=name,
+            position=position,
+            rotation=rotation,
+            friction=friction,
+            restitution=restitution,
+        )
+
+    def add_fixed(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        *,
+        position: Numbers | None = None,
+        frequency: float | None = None,
+        damping_ratio: float = 1.0,
+        collide: bool = False,
+    ) -> str:
+        """Weld two bodies; with `frequency` [Hz] the weld is a stiff spring."""
+        return self._add_joint(
+            name,
+            "fixed",
+            parent,
+            child,
+            position,
+            frequency=frequency,
+            damping_ratio=damping_ratio,
+            collide=collide,
+        )
+
+    def add_hinge(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        *,
+        position: Numbers,
+        axis: Numbers,
+        limits: tuple[float, float] | None = None,
+        stiffness: float = 0.0,
+        damping: float = 0.0,
+        neutral: float = 0.0,
+        frequency: float | None = None,
+        damping_ratio: float = 1.0,
+        collide: bool = False,
+    ) -> str:
+        """Let the child turn about `axis` through `position`, both in W; the angle is 0 as described."""
+        return self._add_joint(
+            name,
+            "hinge",
+            parent,
+            child,
+            position,
+            axes=(axis,),
+            limits=(limits,),
+            stiffness=(stiffness,),
+            damping=(damping,),
+            neutral=(neutral,),
+            frequency=frequency,
+            damping_ratio=damping_ratio,
+            collide=collide,
+        )
+
+    def add_slider(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        *,
+        axis: Numbers,
+        position: Numbers | None = None,
+        limits: tuple[float, float] | None = None,
+        stiffness: float = 0.0,
+        damping: float = 0.0,
+        neutral: float = 0.0,
+        frequency: float | None = None,
+        damping_ratio: float = 1.0,
+        collide: bool = False,
+    ) -> str:
+        """Let the child slide along `axis` [W]; the position is 0 as described."""
+        return self._add_joint(
+            name,
+            "slider",
+            parent,
+            child,
+            position,
+            axes=(axis,),
+            limits=(limits,),
+            stiffness=(stiffness,),
+            damping=(damping,),
+            neutral=(neutral,),
+            frequency=frequency,
+            damping_ratio=damping_ratio,
+            collide=collide,
+        )
+
+    def add_universal(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        *,
+        position: Numbers,
+        axes: tuple[Numbers, Numbers],
+        limits: tuple[tuple[float, float] | None, tuple[float, float] | None] = (None, None),
+        stiffness: tuple[float, float] = (0.0, 0.0),
+        damping: tuple[float, float] = (0.0, 0.0),
+        neutral: tuple[float, float] = (0.0, 0.0),
+        frequency: float | None = None,
+        damping_ratio: float = 1.0,
+        collide: bool = False,
+    ) -> str:
+        """Two crossed hinges: the first axis rides on the parent, the second, at right angles, on the child."""
+        return self._add_joint(
+            name,
+            "universal",
+            parent,
+            child,
+            position,
+            axes=tuple(axes),
+            limits=tuple(limits),
+            stiffness=tuple(stiffness),
+            damping=tuple(damping),
+            neutral=tuple(neutral),
+            frequency=frequency,
+            damping_ratio=damping_ratio,
+            collide=collide,
+        )
+
+    def add_ball_joint(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        *,
+        position: Numbers,
+        damping: float = 0.0,
+        frequency: float | None = None,
+        damping_ratio: float = 1.0,
+        collide: bool = False,
+    ) -> str:
+        """Let the child turn freely about `position`."""
+        return self._add_joint(
+            name,
+            "ball",
+            parent,
+            child,
+            position,
+            ball_damping=damping,
+            frequency=frequency,
+            damping_ratio=damping_ratio,
+            collide=collide,
+        )
+
+    def add_servo(
+        self,
+        joint: str,
+        *,
+        gain: float,
+        max_velocity: float,
+        max_torque: float,
+        axis: int = 0,
+        name: str | None = None,
+    ) -> str:
+        """Drive a joint to the angle in `u`: velocity gain·(u − angle), at most `max_velocity`,
+        reached with at most `max_torque`. `gain` [1/s]; `axis` picks one of a universal joint's two."""
+        name = name or joint
+        self._said.actuators.append(
+            ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque)
+        )
+        return name
+
+    def add_motor(self, joint: str, *, axis: int = 0, name: str | None = None) -> str:
+        """Apply the torque [N m] (hinge, universal) or force [N] (slider) in `u` across a joint."""
+        name = name or joint
+        self._said.actuators.append(ActuatorNote(name, "motor", joint, axis))
+        return name
+
+    def add_force(
+        self, body: str, *, direction: Numbers, position: Numbers = ORIGIN, name: str | None = None
+    ) -> str:
+        """Push a body with u·`direction` [N] at `position`, both fixed in its frame."""
+        name = name or f"{body} force"
+        self._said.actuators.append(
+            ActuatorNote(name, "force", body, direction=direction, point=position)
+        )
+        return name
+
+    def add_torque(self, body: str, *, direction: Numbers, name: str | None = None) -> str:
+        """Twist a body with u·`direction` [N m], fixed in its frame."""
+        name = name or f"{body} torque"
+        self._said.actuators.append(ActuatorNote(name, "torque", body, direction=direction))
+        return name
+
+    def add_sensor(self, *sensors: Sensor) -> None:
+        """Append sensors; observe() returns their readings in this order."""
+        self._said.sensors.extend(sensors)
+
+    def ignore_contact(self, body: str, other: str) -> None:
+        """Let two bodies pass through each other; "world" stands for everything that never moves."""
+        self._said.apart.append((body, other))
+
+    def build(self) -> Model:
+        """Check everything once and pack it into a Model; a mistake is a ValueError that names it."""
+        from backflip.model.check import check, warn_of_overlap
+        from backflip.model.pack import pack
+
+        check(self._said)
+        model = pack(self._said)
+        warn_of_overlap(model)
+        return model
+
+    def _add_joint(self, name, kind, parent, child, position, **options) -> str:
+        self._said.joints.append(JointNote(name, kind, parent, child, position, **options))
+        return name

@@ -1,0 +1,261 @@
+"""Everything a description can get wrong, said once and kindly: who is at fault and what to do."""
+
+import warnings
+from collections.abc import Iterable
+
+import numpy as np
+
+from backflip.geometry import PAIRS
+from backflip.model.bodies import bodies_of, shape_poses
+from backflip.model.builder import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote
+from backflip.model.facts import COORDINATES
+from backflip.model.model import Model
+from backflip.model.pack import rotation_matrix
+from backflip.model.rest import rest
+from backflip.model.sensors import ContactForce, JointAngle, JointRate
+
+DEEP = 0.05
+"""Overlap at the start, as a part of the smaller shape, that is worth a warning."""
+
+
+def check(said: Description) -> None:
+    """Raise ValueError for the first mistake in a description."""
+    _check_vector("Builder", "gravity", said.gravity)
+    _check_names("body", [b.name for b in said.bodies], reserved=(WORLD_NAME,))
+    _check_names("shape", [s.name for s in said.shapes])
+    _check_names("joint", [j.name for j in said.joints])
+    _check_names("actuator", [a.name for a in said.actuators])
+    known = {WORLD_NAME} | {b.name for b in said.bodies}
+    for shape in said.shapes:
+        _check_known(f'shape "{shape.name}"', "body", shape.body, known)
+        _check_shape(shape)
+    for body in said.bodies:
+        _check_body(body, [s for s in said.shapes if s.body == body.name])
+    for joint in said.joints:
+        _check_joint(joint, known)
+    _check_loops(said)
+    for actuator in said.actuators:
+        _check_actuator(said, actuator, known)
+    for sensor in said.sensors:
+        _check_sensor(said, sensor, known)
+    for pair in said.apart:
+        for name in pair:
+            _check_known("ignore_contact", "body", name, known)
+
+
+def warn_of_overlap(model: Model) -> None:
+    """Warn of shapes that start deep inside each other: the first step would blast them apart."""
+    facts, bodies, state = model.topology, bodies_of(model), rest(model)
+    p_WS, R_WS = shape_poses(model, bodies, state.p_WB, state.R_WB)
+    for i, k in facts.pairs:
+        a, b = facts.shapes[i], facts.shapes[k]
+        touch = PAIRS[a.kind, b.kind].collide(
+            model.size[i], p_WS[i], R_WS[i], model.size[k], p_WS[k], R_WS[k]
+        )
+        depth = -float(np.min(touch.gap))
+        smallest = min(float(np.max(model.size[x])) for x in (i, k) if facts.shapes[x].kind != "plane")
+        if depth > DEEP * smallest:
+            warnings.warn(
+                f'shapes "{a.name}" and "{b.name}" start {depth:.3g} m inside each other; '
+                "move one of them, or let them pass with ignore_contact() or a common group",
+                stacklevel=4,
+            )
+
+
+def _fail(who: str, what: str, remedy: str) -> None:
+    raise ValueError(f"{who}: {what}; {remedy}")
+
+
+def _check_names(kind: str, names: list[str], reserved: Iterable[str] = ()) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name:
+            _fail(f"{kind} {name!r}", "a name must be a non-empty string", 'give one such as "knee"')
+        if name in reserved:
+            _fail(f'{kind} "{name}"', "this name is taken by the surroundings", "choose another name")
+        if names.count(name) > 1:
+            _fail(f'{kind} "{name}"', "the name is used twice", "give every one its own name")
+
+
+def _check_known(who: str, what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        _fail(who, f'unknown {what} "{name}"', f"known are: {', '.join(sorted(known))}")
+
+
+def _check_vector(who: str, what: str, value, length: int = 3) -> np.ndarray:
+    v = np.asarray(value, float)
+    if v.shape != (length,) or not np.all(np.isfinite(v)):
+        _fail(who, f"{what} is {value!r}", f"give {length} finite numbers")
+    return v
+
+
+def _check_rotation(who: str, rotation) -> None:
+    if rotation is None:
+        return
+    r = np.asarray(rotation, float)
+    if r.shape not in ((3,), (3, 3)) or not np.all(np.isfinite(r)):
+        _fail(who, f"rotation has shape {r.shape}", "give a matrix (3, 3) or a rotation vector (3,) in rad")
+    R = rotation_matrix(rotation)
+    if np.abs(R.T @ R - np.eye(3)).max() > 1e-5 or np.linalg.det(R) < 0:
+        _fail(who, "rotation is not a rotation matrix", "make its columns orthonormal and right-handed")
+
+
+def _check_positive(who: str, what: str, value, remedy: str) -> None:
+    if not (np.isfinite(value) and value > 0):
+        _fail(who, f"{what} is {value}", remedy)
+
+
+def _check_not_negative(who: str, what: str, value) -> None:
+    if not (np.isfinite(value) and value >= 0):
+        _fail(who, f"{what} is {value}", "give a finite number that is not negative")
+
+
+def _check_shape(note: ShapeNote) -> None:
+    who = f'shape "{note.name}"'
+    _check_vector(who, "position", note.position)
+    _check_rotation(who, note.rotation)
+    for what, measure in vars(note.shape).items():
+        for value in np.atleast_1d(np.asarray(measure, float)):
+            _check_positive(who, what, value, "give a positive length in metres")
+    for what in ("density", "friction", "restitution"):
+        value = getattr(note, what)
+        if value is not None:
+            _check_not_negative(who, what, value)
+    if note.restitution is not None and note.restitution > 1:
+        _fail(who, f"restitution is {note.restitution}", "give a number from 0 to 1: more would make energy")
+    if note.shape.kind == "plane" and note.body != WORLD_NAME:
+        _fail(who, f'a plane is endless and cannot ride on body "{note.body}"', "put it on the world")
+
+
+def _check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:
+    who = f'body "{note.name}"'
+    for what in ("position", "velocity", "spin"):
+        _check_vector(who, what, getattr(note, what))
+    _check_rotation(who, note.rotation)
+    if note.mass is not None and note.density is not None:
+        _fail(who, "both mass and density are given", "give one of them")
+    if note.mass is not None:
+        _check_positive(who, "mass", note.mass, "give a positive mass in kg")
+    if note.density is not None:
+        _check_positive(who, "density", note.density, "give a positive density in kg/m³")
+    if note.inertia is not None:
+        if note.mass is None:
+            _fail(who, "inertia is given without mass", "give the mass too")
+        _check_inertia(who, note.inertia)
+    elif not shapes:
+        _fail(who, "it has no shape to take inertia from", "give a shape, or mass and inertia")
+    if note.mass is None and all(s.density == 0 for s in shapes):
+        _fail(who, "its shapes weigh nothing", "give a mass or a positive density")
+
+
+def _check_inertia(who: str, inertia) -> None:
+    I = np.asarray(inertia, float)
+    if I.shape not in ((3,), (3, 3)) or not np.all(np.isfinite(I)):
+        _fail(who, f"inertia has shape {I.shape} or is not finite", "give (3,) or (3, 3) numbers in kg m²")
+    I = np.diag(I) if I.ndim == 1 else I
+    if np.abs(I - I.T).max() > 1e-9 * np.abs(I).max():
+        _fail(who, "inertia is not symmetric", "give a symmetric matrix")
+    a, b, c = np.linalg.eigvalsh(I)
+    if a <= 0:
+        _fail(who, f"inertia has the principal value {a:.3g}", "all three must be positive")
+    if a + b < c * (1 - 1e-6):
+        _fail(
+            who,
+            f"inertia breaks the triangle inequality: {a:.3g} + {b:.3g} < {c:.3g}",
+            "no mass distribution has it; make the two smaller values add up to the largest at least",
+        )
+
+
+def _check_joint(note: JointNote, known: set[str]) -> None:
+    who = f'joint "{note.name}"'
+    for name in (note.parent, note.child):
+        _check_known(who, "body", name, known)
+    if note.parent == note.child:
+        _fail(who, f'it joins body "{note.parent}" with itself', "name two different bodies")
+    if note.child == WORLD_NAME:
+        _fail(who, "the world cannot be the child", "make the world the parent")
+    if note.position is not None:
+        _check_vector(who, "position", note.position)
+    axes = [_check_vector(who, "axis", axis) for axis in note.axes]
+    for axis in axes:
+        if np.linalg.norm(axis) < 1e-9:
+            _fail(who, "axis has zero length", "give a non-zero axis")
+    if len(axes) == 2 and abs(axes[0] @ axes[1]) > 1e-6 * np.linalg.norm(axes[0]) * np.linalg.norm(axes[1]):
+        _fail(who, "its two axes are not at right angles", "give perpendicular axes")
+    for what in ("stiffness", "damping"):
+        for value in getattr(note, what):
+            _check_not_negative(who, what, value)
+    _check_not_negative(who, "damping", note.ball_damping)
+    _check_limits(who, note)
+    if note.frequency is not None:
+        _check_positive(who, "frequency", note.frequency, "give a positive frequency in Hz, or None for rigid")
+        _check_not_negative(who, "damping_ratio", note.damping_ratio)
+
+
+def _check_limits(who: str, note: JointNote) -> None:
+    if len(note.limits) != COORDINATES[note.kind]:
+        _fail(who, f"{len(note.limits)} limits are given", f"give {COORDINATES[note.kind]}")
+    for limit in note.limits:
+        if limit is None:
+            continue
+        lo, hi = _check_vector(who, "limits", limit, length=2)
+        if lo > hi:
+            _fail(who, f"limits have lo {lo} > hi {hi}", "swap them")
+        if note.kind != "slider" and (lo < -np.pi or hi > np.pi):
+            _fail(who, f"limits ({lo}, {hi}) reach beyond ±π", "angles are read from -π to π; narrow them")
+
+
+def _check_loops(said: Description) -> None:
+    from backflip.model.pack import _roles
+
+    for note, role in zip(said.joints, _roles(said), strict=True):
+        sprung = any(note.stiffness) or any(note.damping) or note.ball_damping
+        if role != "tree" and sprung:
+            why = "closes a loop" if role == "loop" else "is soft"
+            _fail(
+                f'joint "{note.name}"',
+                f"it {why} and cannot carry a spring or damper",
+                "put the spring on another joint, or add the joints in another order",
+            )
+
+
+def _check_actuator(said: Description, note, known: set[str]) -> None:
+    who = f'{note.kind} "{note.name}"'
+    if note.kind in ("force", "torque"):
+        _check_known(who, "body", note.target, known - {WORLD_NAME})
+        _check_vector(who, "position", note.point)
+        if np.linalg.norm(_check_vector(who, "direction", note.direction)) == 0:
+            _fail(who, "direction has zero length", "give a non-zero direction")
+        return
+    _check_known(who, "joint", note.target, {j.name for j in said.joints})
+    joint = next(j for j in said.joints if j.name == note.target)
+    count = COORDINATES[joint.kind]
+    if count == 0:
+        _fail(
+            who,
+            f'joint "{joint.name}" is {joint.kind} and has no axis to drive',
+            "use a hinge, slider or universal joint",
+        )
+    if not 0 <= note.axis < count:
+        _fail(who, f'axis {note.axis} of joint "{joint.name}"', f"it has {count}; count from 0")
+    if note.kind == "servo":
+        for what in ("gain", "max_velocity", "max_torque"):
+            _check_positive(who, what, getattr(note, what), "give a positive number")
+
+
+def _check_sensor(said: Description, sensor, known: set[str]) -> None:
+    who = f"sensor {type(sensor).__name__}"
+    if isinstance(sensor, JointAngle | JointRate):
+        _check_known(who, "joint", sensor.joint, {j.name for j in said.joints})
+        joint = next(j for j in said.joints if j.name == sensor.joint)
+        if COORDINATES[joint.kind] == 0:
+            _fail(who, f'joint "{joint.name}" is {joint.kind} and has no angle', "sense its bodies instead")
+    elif isinstance(sensor, ContactForce):
+        _check_known(who, "shape", sensor.shape, {s.name for s in said.shapes})
+    else:
+        _check_known(who, "body", sensor.body, known - {WORLD_NAME})
+        other = getattr(sensor, "relative_to", None)
+        if other is not None:
+            _check_known(who, "body", other, known - {WORLD_NAME})
+        for what in ("position", "target"):
+            if hasattr(sensor, what):
+                _check_vector(who, what, getattr(sensor, what))

@@ -1,0 +1,161 @@
+"""The discrete half of a Model: names, kinds, who is joined to whom. Hashable, so jit can key on it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from backflip.model.sensors import Sensor
+
+WORLD = -1
+"""Body index of the world: it never moves."""
+
+COORDINATES = {"free": 0, "planar": 0, "fixed": 0, "ball": 0, "hinge": 1, "slider": 1, "universal": 2}
+"""How many angles or positions of a joint can be read, limited and driven."""
+
+FREEDOMS = {"free": 6, "planar": 3, "fixed": 0, "ball": 3, "hinge": 1, "slider": 1, "universal": 2}
+"""How many independent velocities a joint leaves between its bodies."""
+
+
+@dataclass(frozen=True)
+class JointFact:
+    """A joint of body `a` (parent) and body `b` (child); `role` says how the solver treats it.
+
+    tree  eliminated exactly along the tree        loop  rows that close a loop
+    soft  rows with a frequency and damping ratio
+    """
+
+    name: str
+    kind: str
+    a: int
+    b: int
+    role: str
+    limited: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class ShapeFact:
+    """A shape on a body; where a material number is not given the partner's counts."""
+
+    name: str
+    kind: str
+    body: int
+    friction_given: bool
+    restitution_given: bool
+
+
+@dataclass(frozen=True)
+class ActuatorFact:
+    """What one number of `u` does: servo or motor on coordinate `index`, force or torque on body `index`."""
+
+    name: str
+    kind: str
+    index: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Bodies of one depth in the tree, hung from their parents by joints of one kind."""
+
+    kind: str
+    bodies: tuple[int, ...]
+    parents: tuple[int, ...]
+    joints: tuple[int, ...]
+    """−1 where a root hangs from nothing"""
+    signs: tuple[int, ...]
+    """+1 where the child is the joint's body b, −1 where it is a"""
+    leaf: bool
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Everything discrete about a Model."""
+
+    bodies: tuple[str, ...]
+    joints: tuple[JointFact, ...]
+    shapes: tuple[ShapeFact, ...]
+    pairs: tuple[tuple[int, int], ...]
+    actuators: tuple[ActuatorFact, ...]
+    sensors: tuple[Sensor, ...]
+    planar: bool
+    inertia_given: tuple[bool, ...]
+
+    @cached_property
+    def coordinates(self) -> tuple[tuple[int, int], ...]:
+        """(joint, axis of the joint) of every readable coordinate, in joint order."""
+        return tuple((j, k) for j, fact in enumerate(self.joints) for k in range(COORDINATES[fact.kind]))
+
+    @cached_property
+    def limits(self) -> tuple[int, ...]:
+        """Coordinates that have limits."""
+        return tuple(c for c, (j, k) in enumerate(self.coordinates) if self.joints[j].limited[k])
+
+    def coordinate(self, joint: str, axis: int = 0) -> int:
+        """Index of a joint's coordinate."""
+        j = self.joint(joint)
+        return self.coordinates.index((j, axis))
+
+    def joint(self, name: str) -> int:
+        """Index of a joint by name."""
+        return [fact.name for fact in self.joints].index(name)
+
+    def body(self, name: str) -> int:
+        """Index of a body by name."""
+        return self.bodies.index(name)
+
+    def of_kind(self, kind: str) -> tuple[int, ...]:
+        """Actuators of one kind, as places in `u`."""
+        return tuple(i for i, fact in enumerate(self.actuators) if fact.kind == kind)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The tree from the roots outwards, cut into groups that can be worked on at once."""
+        links = _links(self)
+        root = "planar" if self.planar else "free"
+        with_child = {link.parent for link in links.values()}
+
+        def key(b: int) -> tuple[int, str, bool]:
+            link = links[b]
+            return link.depth, root if link.joint < 0 else self.joints[link.joint].kind, b not in with_child
+
+        return tuple(
+            Group(
+                kind=k[1],
+                bodies=(members := tuple(b for b in sorted(links) if key(b) == k)),
+                parents=tuple(links[b].parent for b in members),
+                joints=tuple(links[b].joint for b in members),
+                signs=tuple(links[b].sign for b in members),
+                leaf=k[2],
+            )
+            for k in sorted({key(b) for b in links})
+        )
+
+
+@dataclass(frozen=True)
+class _Link:
+    parent: int
+    joint: int
+    sign: int
+    depth: int
+
+
+def _links(facts: Topology) -> dict[int, _Link]:
+    """How every body hangs in the tree: breadth first from the world, then from each body left over."""
+    ends = [(j, f.a, f.b) for j, f in enumerate(facts.joints) if f.role == "tree"]
+    neighbours: dict[int, list[tuple[int, int, int]]] = {}
+    for j, a, b in ends:
+        neighbours.setdefault(a, []).append((j, b, 1))
+        neighbours.setdefault(b, []).append((j, a, -1))
+    links: dict[int, _Link] = {}
+    for root in (WORLD, *range(len(facts.bodies))):
+        if root in links:
+            continue
+        if root != WORLD:
+            links[root] = _Link(WORLD, -1, 1, 0)
+        queue = [root]
+        while queue:
+            a = queue.pop(0)
+            for j, b, sign in neighbours.get(a, []):
+                if b == WORLD or b in links:
+                    continue
+                links[b] = _Link(a, j, sign, 0 if a == WORLD else links[a].depth + 1)
+                queue.append(b)
+    return links

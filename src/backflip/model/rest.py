@@ -1,0 +1,91 @@
+"""The state a Model starts in: roots where they were put, the rest hung from them by their joints."""
+
+from functools import reduce
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from backflip.geometry import PAIRS
+from backflip.math import matmul, matvec, transpose, vecmat
+from backflip.model.bodies import Bodies, bodies_of
+from backflip.model.facts import COORDINATES, FREEDOMS, WORLD, Topology
+from backflip.model.model import Model, State
+
+Pose = tuple[Array, Array]
+"""p (3,) and R (3, 3)"""
+
+
+@jax.jit
+def rest(model: Model, angles: Array | None = None) -> State:
+    """The start state; `angles` (c,) [rad] or [m] are the joint coordinates, 0 as described.
+
+    Children are placed by forward kinematics, so a changed length moves everything below it.
+    Bodies hung by ball or fixed joints keep their described orientation relative to the parent.
+    """
+    facts = model.topology
+    c = len(facts.coordinates)
+    if angles is not None and angles.shape != (c,):
+        raise ValueError(f"rest: angles has shape {angles.shape}; this model has {c} coordinates: ({c},)")
+    q = jnp.zeros(c, model.gravity.dtype) if angles is None else angles
+    bodies = bodies_of(model)
+    p_WB, R_WB = place(model, bodies, q)
+    zeros = jnp.zeros_like(p_WB)
+    force = jnp.zeros(row_count(facts), p_WB.dtype)
+    return State(p_WB, R_WB, model.velocity, model.spin, zeros, zeros, force)
+
+
+def place(model: Model, bodies: Bodies, q: Array) -> tuple[Array, Array]:
+    """Centres of mass (n, 3) and orientations (n, 3, 3) for joint coordinates q (c,)."""
+    facts = model.topology
+    eye, zero = jnp.eye(3, dtype=q.dtype), jnp.zeros(3, q.dtype)
+    pose: dict[int, tuple[Array, Array]] = {WORLD: (zero, eye)}
+    for group in facts.groups:
+        for b, a, j, sign in zip(group.bodies, group.parents, group.joints, group.signs, strict=True):
+            if j < 0:
+                R = model.rotation[b]
+                pose[b] = model.position[b] + matvec(R, bodies.com[b]), R
+                continue
+            # X_WB = X_WA X_AJ X(q) X_BJ⁻¹, or the same backwards where the tree runs from B to A
+            slide, turn = _joint_motion(facts, j, q)
+            X_AJ, X_BJ = (bodies.p_AJ[j], model.R_AJ[j]), (bodies.p_BJ[j], model.R_BJ[j])
+            forward = (X_AJ, (slide, turn), _inverse(X_BJ))
+            backward = (X_BJ, _inverse((slide, turn)), _inverse(X_AJ))
+            pose[b] = reduce(_compose, forward if sign > 0 else backward, pose[a])
+    n = len(facts.bodies)
+    return jnp.stack([pose[b][0] for b in range(n)]), jnp.stack([pose[b][1] for b in range(n)])
+
+
+def _compose(X: Pose, Y: Pose) -> Pose:
+    return X[0] + matvec(X[1], Y[0]), matmul(X[1], Y[1])
+
+
+def _inverse(X: Pose) -> Pose:
+    return -vecmat(X[0], X[1]), transpose(X[1])
+
+
+def _joint_motion(facts: Topology, j: int, q: Array) -> tuple[Array, Array]:
+    """Displacement (3,) and rotation (3, 3) across a joint, in its frame on the parent."""
+    kind = facts.joints[j].kind
+    zero, eye = jnp.zeros(3, q.dtype), jnp.eye(3, dtype=q.dtype)
+    if not COORDINATES[kind]:
+        return zero, eye
+    first = facts.coordinates.index((j, 0))
+    if kind == "slider":
+        return q[first] * eye[2], eye
+    turn = _axis_rotation(q[first], 2)
+    return zero, turn if kind == "hinge" else matmul(turn, _axis_rotation(q[first + 1], 0))
+
+
+def _axis_rotation(angle: Array, axis: int) -> Array:
+    c, s, o, i = jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle), jnp.ones_like(angle)
+    entries = [[c, -s, o], [s, c, o], [o, o, i]] if axis == 2 else [[i, o, o], [o, c, -s], [o, s, c]]
+    return jnp.stack([jnp.stack(row) for row in entries])
+
+
+def row_count(facts: Topology) -> int:
+    """How many rows the solver sees: limits, servos, loop and soft joints, contacts by three."""
+    held = sum(6 - FREEDOMS[j.kind] for j in facts.joints if j.role != "tree")
+    kinds = [(facts.shapes[a].kind, facts.shapes[b].kind) for a, b in facts.pairs]
+    contacts = sum(PAIRS[kind].count for kind in kinds)
+    return 2 * len(facts.limits) + len(facts.of_kind("servo")) + held + 3 * contacts

@@ -1,0 +1,10 @@
+"""The house colours, shared by replays and plots."""
+
+PALETTE = ("#e4572e", "#2e86ab", "#f3a712", "#3a9d5d", "#8f5bd6", "#d6336c", "#17a2a2", "#8d6e4f")
+"""Told apart side by side and on both white and grey; bodies and curves take them in turn."""
+
+INK = "#24292f"
+"""Text and axes."""
+
+GROUND = "#c3ccd6"
+"""Planes and other parts of the world."""

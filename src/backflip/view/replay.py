@@ -1,0 +1,55 @@
+"""Replays: a motion as one HTML page, to be turned around and played in any browser, offline."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from backflip.view.page import page
+from backflip.view.scene import Kind, Part, Scene
+
+if TYPE_CHECKING:
+    from backflip.model import Model
+
+
+def save_replay(
+    path: str | Path,
+    model: "Model",
+    trajectory: Any,
+    *,
+    dt: float | None = None,
+    title: str | None = None,
+    fps: float = 50,
+) -> Path:
+    """Write a trajectory as one HTML page.
+
+    trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`
+    dt: [s] between states; `trajectory.dt` where not given
+    fps: [1/s] how many states are kept
+    """
+    step = getattr(trajectory, "dt", None) if dt is None else dt
+    if step is None:
+        raise ValueError("save_replay: the trajectory does not say its dt; give dt=... in seconds")
+    return save_scene(path, scene_of(model, trajectory, float(step)), title=title, fps=fps)
+
+
+def save_scene(path: str | Path, scene: Scene, *, title: str | None = None, fps: float = 50) -> Path:
+    """Write a Scene as one HTML page; the file's name is its title where none is given."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(scene, title or path.stem, fps), encoding="utf-8")
+    return path
+
+
+def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
+    """What a trajectory of a Model looks like: its shapes, riding on the centres of mass."""
+    from backflip.model import bodies_of
+
+    states = getattr(trajectory, "state", trajectory)
+    p_WB, R_WB = np.asarray(states.p_WB, float), np.asarray(states.R_WB, float)
+    sizes, p_BS, R_BS = (np.asarray(x, float) for x in (model.size, bodies_of(model).p_BS, model.R_BS))
+    parts = tuple(
+        Part(kind=cast(Kind, fact.kind), size=tuple(sizes[i]), body=fact.body, p_BS=p_BS[i], R_BS=R_BS[i])
+        for i, fact in enumerate(model.topology.shapes)
+    )
+    return Scene(parts, p_WB, R_WB, dt * np.arange(len(p_WB)))

@@ -1,0 +1,37 @@
+"""Code on our pages runs: README.md and docs/, block after block, one namespace for each page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.is_file()]
+
+BLOCK = re.compile(r"^```python[ \t]*(?P<mark>[^\n]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+NO_RUN = "no-run"
+
+
+def blocks(text: str) -> list[tuple[int, str]]:
+    """(line number, code) of every block that is to be run."""
+    return [
+        (text.count("\n", 0, block.start("code")), block["code"])
+        for block in BLOCK.finditer(text)
+        if NO_RUN not in block["mark"]
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__page__"}
+    for line, code in blocks(page.read_text("utf-8")):
+        # empty lines before the code make a traceback point at the page's own line
+        exec(compile("\n" * line + code, str(page), "exec"), namespace)
+
+
+def test_marked_blocks_are_left_out() -> None:
+    text = (
+        "a\n```python\nx = 1\n```\n\n```python no-run\nboom\n```\n```bash\nls\n```\n```python\ny = 2\n```\n"
+    )
+    assert blocks(text) == [(2, "x = 1\n"), (12, "y = 2\n")]

@@ -1,0 +1,72 @@
+"""Scenes: what is kept, what is framed, what is refused."""
+
+import numpy as np
+import pytest
+
+from backflip.view.scene import Part, Scene, frame, thin
+
+
+def still(T: int = 2, n: int = 1, dt: float = 0.01, parts: tuple[Part, ...] = ()) -> Scene:
+    """n bodies at rest at the origin."""
+    return Scene(parts, np.zeros((T, n, 3)), np.tile(np.eye(3), (T, n, 1, 1)), dt * np.arange(T))
+
+
+def test_thinning_keeps_both_ends_and_the_asked_rate() -> None:
+    thinned = thin(still(T=1001, dt=0.001), fps=50)
+    assert thinned.times[0] == 0 and thinned.times[-1] == 1.0
+    np.testing.assert_allclose(np.diff(thinned.times), 0.02, atol=1e-9)
+    assert len(thinned.p_WB) == len(thinned.R_WB) == 51
+
+
+def test_thinning_leaves_a_slow_recording_as_it_is() -> None:
+    assert len(thin(still(T=7, dt=0.1), fps=50).times) == 7
+
+
+def test_a_single_moment_is_a_scene() -> None:
+    assert len(thin(still(T=1), fps=50).times) == 1
+
+
+def test_the_frame_holds_every_part_at_every_time() -> None:
+    scene = still(T=3, n=2, parts=(Part("plane", (0, 0, 0)), Part("sphere", (0.5, 0, 0), 0)))
+    scene.p_WB[:, 0, 0] = [-2, 0, 4]
+    centre, radius = frame(scene)
+    np.testing.assert_allclose(centre, [1, 0, 0])
+    for x in (-2.5, 4.5):
+        assert np.linalg.norm(np.array([x, 0, 0]) - centre) <= radius
+
+
+def test_a_part_off_its_body_turns_with_it() -> None:
+    scene = still(parts=(Part("sphere", (0.0, 0, 0), 0, p_BS=(1, 0, 0)),))
+    scene.R_WB[:, 0] = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]  # a quarter turn about z
+    np.testing.assert_allclose(frame(scene)[0], [0, 1, 0])
+
+
+def test_the_frame_of_nothing_is_still_a_view() -> None:
+    assert frame(still(n=0, parts=(Part("plane", (0, 0, 0)),)))[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("part", "reach"),
+    [
+        (Part("sphere", (0.3, 0, 0)), 0.3),
+        (Part("box", (2, 3, 6)), 3.5),
+        (Part("capsule", (0.1, 0.4, 0)), 0.3),
+        (Part("plane", (0, 0, 0)), 0.0),
+    ],
+)
+def test_reach_is_the_farthest_point(part: Part, reach: float) -> None:
+    assert part.reach == pytest.approx(reach)
+
+
+def test_what_does_not_fit_is_refused_by_name() -> None:
+    good = still(T=3)
+    with pytest.raises(ValueError, match="times has shape"):
+        Scene((), good.p_WB, good.R_WB, good.times[:2])
+    with pytest.raises(ValueError, match="p_WB has numbers that are not finite"):
+        Scene((), good.p_WB * np.nan, good.R_WB, good.times)
+    with pytest.raises(ValueError, match="times must rise"):
+        Scene((), good.p_WB, good.R_WB, good.times[::-1])
+    with pytest.raises(ValueError, match="part 0 sits on body 5"):
+        still(parts=(Part("sphere", (1, 0, 0), body=5),))
+    with pytest.raises(ValueError, match="part 0 is a 'cone'"):
+        still(parts=(Part("cone", (1, 0, 0)),))  # type: ignore[arg-type]

@@ -8,8 +8,8 @@ from jax import Array
 
 from backflip.dynamics.contacts import Contacts, tangents
 from backflip.dynamics.joints import Coordinates, Joints, row_pair
-from backflip.dynamics.motion import Motion, Spread
-from backflip.math import cross, dot, matvec, saturate
+from backflip.dynamics.motion import Spread
+from backflip.math import cross, dot, matvec, norm, saturate
 from backflip.model import Bodies, Model
 from backflip.solve import Rows, soften, strike
 
@@ -39,7 +39,7 @@ def limit_block(model: Model, moves: Coordinates, smooth: Array, before: Array, 
     for sign, gap in ((1, moves.angle[c] - model.lower[c]), (-1, model.upper[c] - moves.angle[c])):
         J_A, J_B = sign * moves.J_A[c], sign * moves.J_B[c]
         rates = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
-        hit = strike(gap, *rates, jnp.zeros_like(gap), dt)
+        hit = strike(gap, *rates, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
         ends = jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf)
         sides.append(Block(moves.a[c], moves.b[c], J_A, J_B, hit.target, *ends, hit.early, hit.near))
     return _lay(sides)
@@ -85,13 +85,13 @@ def soft_joints(model: Model, joints: dict[str, Joints]) -> np.ndarray:
     )
 
 
-def contact_block(touch: Contacts, smooth: Array, before: Array, dt: float) -> Block:
+def contact_block(model: Model, touch: Contacts, smooth: Array, before: Array, dt: float) -> Block:
     """Three rows per contact: the normal, then two tangents that want no sliding."""
     frame = jnp.stack([touch.normal, *tangents(touch.normal)], 1)
     J_A = -jnp.concatenate([frame, cross(touch.arm_A[:, None], frame)], -1)
     J_B = jnp.concatenate([frame, cross(touch.arm_B[:, None], frame)], -1)
     rates = (_rate(touch.a, touch.b, J_A[:, 0], J_B[:, 0], twist) for twist in (smooth, before))
-    hit = strike(touch.gap, *rates, touch.restitution, dt)
+    hit = strike(touch.gap, *rates, touch.restitution, dt * norm(model.gravity), dt)
     zero = jnp.zeros_like(hit.target)
     target = jnp.stack([hit.target, zero, zero], -1).reshape(-1)
     early, reuse = (jnp.repeat(x, 3) for x in (hit.early, hit.near))

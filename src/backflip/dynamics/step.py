@@ -157,7 +157,7 @@ def _with_rows(
         held_block(model, joints, "loop", dt),
         held_block(model, joints, "soft", dt),
     ]
-    contact = None if touch is None else contact_block(touch, smooth, mid.twist, dt)
+    contact = None if touch is None else contact_block(model, touch, smooth, mid.twist, dt)
     blocks = [b for b in (*scalar, contact) if b is not None]
     friction = jnp.zeros(0, force.dtype) if touch is None else touch.friction
     if not blocks:

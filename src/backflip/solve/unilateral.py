@@ -10,6 +10,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from backflip.math import safe_divide
+
 SLOP = 1e-3
 """[m] or [rad] overlap that is left to the strike time to mend and not pushed out"""
 PUSH = 0.2
@@ -31,13 +33,17 @@ class Strike(NamedTuple):
     """whether last step's impulse is a good start"""
 
 
-def strike(gap: Array, rate: Array, rate_before: Array, restitution: Array, dt: float) -> Strike:
+def strike(
+    gap: Array, rate: Array, rate_before: Array, restitution: Array, weak: Array, dt: float
+) -> Strike:
     """Strike of a row with `gap` [m] at mid-step and gap `rate` [m/s] with all but one-sided rows applied.
 
     rate_before is the rate at the start. With ℓ the time left after touching and a the free acceleration:
         gap + (dt/2) rate = gap at the end if nothing struck = rate ℓ − a ℓ²/2
         approach = rate − a ℓ,     rebound = −e · approach + a ℓ
-    A rebound that would fall back within the step comes to rest instead. Gap and rate then both end at 0.
+    A rebound that would fall back within the step comes to rest instead, and gap and rate both end at 0.
+    Rows that bear a load press all the time and strike at no instant: slower than `weak` [m/s], what
+    gravity adds in a step, `early` fades to 0.
     Not smooth where a row begins to strike and where a rebound begins to leave.
     """
     h = dt / 2
@@ -52,10 +58,12 @@ def strike(gap: Array, rate: Array, rate_before: Array, restitution: Array, dt: 
     mean = jnp.where(bounces, rate_safe - a * left / 2, -1)
     left_bounce = jnp.clip((gap + h * rate) / mean, 0, dt)
     rebound = a * left_bounce - restitution * (rate - a * left_bounce)
+    before = jnp.minimum(rate_before, 0)
+    sharp = safe_divide(before * before, before * before + weak * weak, STILL * STILL)
     push = jnp.minimum(PUSH / dt * jnp.maximum(-gap - SLOP, 0), PUSH_MAX)
     at_rest = jnp.where(hits, 0, -jnp.maximum(gap, 0) / h) + push
     return Strike(
         target=jnp.where(bounces, rebound, at_rest),
-        early=jnp.where(hits, jnp.where(bounces, left_bounce, left) - h, 0),
+        early=jnp.where(hits, sharp * (jnp.where(bounces, left_bounce, left) - h), 0),
         near=gap + h * rate_before < SLOP,
     )

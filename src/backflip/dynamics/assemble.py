@@ -153,5 +153,5 @@ def soften_rows(model: Model, rows: Rows, joint: np.ndarray, first: int, A: Arra
     gamma, rate = soften(model.frequency[joint], model.damping_ratio[joint], jnp.diagonal(A)[place], dt)
     return rows._replace(
         softness=rows.softness.at[place].set(gamma),
-        target=rows.target.at[place].multiply(rate),
+        target=rows.target.at[place].multiply(rate, unique_indices=True),
     )

@@ -31,6 +31,8 @@ def energy(model: Model, state: State) -> Array:
 
 def joint_error(model: Model, state: State) -> Array:
     """Distance [m] between the two anchors of each joint (j,), off-line distance for sliders."""
+    if not model.topology.joints:
+        return jnp.zeros(0, state.p_WB.dtype)
     at = Motion(state.p_WB, state.R_WB, state.v_WB, state.w_WB)
     joints = all_joints(model, bodies_of(model), at, jnp.zeros_like(at.w))
     order = jnp.argsort(jnp.concatenate([jnp.asarray(k.index) for k in joints.values()]))

@@ -34,8 +34,10 @@ class Scheme(eqx.Module):
     solver: Solver = eqx.field(default_factory=PGS)
 
     def __check_init__(self):
-        if not (self.dt > 0 and np.isfinite(self.dt)):
-            raise ValueError(f"Scheme: dt is {self.dt}; give a positive time step in seconds")
+        if not isinstance(self.dt, int | float) or not (self.dt > 0 and np.isfinite(self.dt)):
+            raise ValueError(f"Scheme: dt is {self.dt!r}; give a positive time step in seconds")
+        if not isinstance(self.solver, Solver):
+            raise ValueError(f"Scheme: solver is {self.solver!r}; give a solver such as PGS(sweeps=20)")
 
 
 @jax.jit
@@ -68,8 +70,7 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
 def _check(model: Model, state: State, u: Array | None) -> Array:
     """u as an array, or an error with both shapes."""
     count, n = model.controls, len(model.topology.bodies)
-    if u is None:
-        u = jnp.zeros(count, model.gravity.dtype)
+    u = jnp.zeros(count, model.gravity.dtype) if u is None else jnp.asarray(u)
     if jnp.shape(u) != (count,):
         raise ValueError(
             f"step: u has shape {jnp.shape(u)} but this model has {count} actuators: ({count},); "
@@ -82,7 +83,7 @@ def _check(model: Model, state: State, u: Array | None) -> Array:
                 f"step: state.{name} has shape {have} but this model needs {want}; "
                 "make states with rest(model), and for a batch wrap the call in jax.vmap"
             )
-    return jnp.asarray(u)
+    return u
 
 
 def _without_rows(

@@ -22,6 +22,8 @@ class Trajectory(NamedTuple):
     """(steps, controls) what was asked before each step"""
     memory: Any
     """the policy's memory after the last step"""
+    dt: float
+    """[s] between states"""
 
     @property
     def last(self) -> State:
@@ -65,7 +67,7 @@ def rollout(
         return (after, memory), (after, u)
 
     (_, memory), (states, us) = _scan(advance, (state, memory), controls, steps)
-    return Trajectory(states, us, memory)
+    return Trajectory(states, us, memory, scheme.dt)
 
 
 def _check_controls(model: Model, controls: Array, steps: int | None) -> Array:

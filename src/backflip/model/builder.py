@@ -1,6 +1,6 @@
 """Describing a robot: the Builder writes everything down; build() checks it once and packs it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -283,18 +283,18 @@ class Builder:
         damping_ratio: float = 1.0,
         collide: bool = False,
     ) -> str:
-        """Two crossed hinges: the first axis rides on the parent, the second, at right angles, on the child."""
+        """Two crossed hinges: the first axis rides on the parent, the second, perpendicular, on the child."""
         return self._add_joint(
             name,
             "universal",
             parent,
             child,
             position,
-            axes=tuple(axes),
-            limits=tuple(limits),
-            stiffness=tuple(stiffness),
-            damping=tuple(damping),
-            neutral=tuple(neutral),
+            axes=_each(axes),
+            limits=_each(limits),
+            stiffness=_each(stiffness),
+            damping=_each(damping),
+            neutral=_each(neutral),
             frequency=frequency,
             damping_ratio=damping_ratio,
             collide=collide,
@@ -386,3 +386,8 @@ class Builder:
     def _add_joint(self, name, kind, parent, child, position, **options) -> str:
         self._said.joints.append(JointNote(name, kind, parent, child, position, **options))
         return name
+
+
+def _each(values: object) -> tuple:
+    """One entry per axis; what is no sequence is one entry, for check() to complain about."""
+    return tuple(values) if isinstance(values, Iterable) else (values,)

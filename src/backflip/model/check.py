@@ -3,16 +3,19 @@
 import warnings
 from collections.abc import Iterable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
-from backflip.geometry import PAIRS
+from backflip.geometry import PAIRS, Shape
 from backflip.model.bodies import bodies_of, shape_poses
 from backflip.model.builder import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote
 from backflip.model.facts import COORDINATES
 from backflip.model.model import Model
 from backflip.model.pack import rotation_matrix
 from backflip.model.rest import rest
-from backflip.model.sensors import ContactForce, JointAngle, JointRate
+from backflip.model.sensors import ContactForce, JointAngle, JointRate, Sensor
 
 DEEP = 0.05
 """Overlap at the start, as a part of the smaller shape, that is worth a warning."""
@@ -34,6 +37,8 @@ def check(said: Description) -> None:
     for joint in said.joints:
         _check_joint(joint, known)
     _check_loops(said)
+    if said.planar:
+        _check_planar(said)
     for actuator in said.actuators:
         _check_actuator(said, actuator, known)
     for sensor in said.sensors:
@@ -45,21 +50,31 @@ def check(said: Description) -> None:
 
 def warn_of_overlap(model: Model) -> None:
     """Warn of shapes that start deep inside each other: the first step would blast them apart."""
-    facts, bodies, state = model.topology, bodies_of(model), rest(model)
-    p_WS, R_WS = shape_poses(model, bodies, state.p_WB, state.R_WB)
-    for i, k in facts.pairs:
+    facts = model.topology
+    if not facts.pairs:
+        return
+    for (i, k), gap in zip(facts.pairs, np.asarray(_least_gaps(model)), strict=True):
         a, b = facts.shapes[i], facts.shapes[k]
-        touch = PAIRS[a.kind, b.kind].collide(
-            model.size[i], p_WS[i], R_WS[i], model.size[k], p_WS[k], R_WS[k]
-        )
-        depth = -float(np.min(touch.gap))
         smallest = min(float(np.max(model.size[x])) for x in (i, k) if facts.shapes[x].kind != "plane")
-        if depth > DEEP * smallest:
+        if -gap > DEEP * smallest:
             warnings.warn(
-                f'shapes "{a.name}" and "{b.name}" start {depth:.3g} m inside each other; '
+                f'shapes "{a.name}" and "{b.name}" start {-gap:.3g} m inside each other; '
                 "move one of them, or let them pass with ignore_contact() or a common group",
-                stacklevel=4,
+                stacklevel=3,
             )
+
+
+@jax.jit
+def _least_gaps(model: Model) -> Array:
+    """The least gap [m] of every pair of shapes at the start."""
+    facts, state = model.topology, rest(model)
+    p_WS, R_WS = shape_poses(model, bodies_of(model), state.p_WB, state.R_WB)
+
+    def least(i: int, k: int) -> Array:
+        collide = PAIRS[facts.shapes[i].kind, facts.shapes[k].kind].collide
+        return jnp.min(collide(model.size[i], p_WS[i], R_WS[i], model.size[k], p_WS[k], R_WS[k]).gap)
+
+    return jnp.stack([least(i, k) for i, k in facts.pairs])
 
 
 def _fail(who: str, what: str, remedy: str) -> None:
@@ -77,44 +92,65 @@ def _check_names(kind: str, names: list[str], reserved: Iterable[str] = ()) -> N
 
 
 def _check_known(who: str, what: str, name: str, known: Iterable[str]) -> None:
-    if name not in known:
-        _fail(who, f'unknown {what} "{name}"', f"known are: {', '.join(sorted(known))}")
+    if not isinstance(name, str) or name not in known:
+        shown = f'"{name}"' if isinstance(name, str) else repr(name)
+        _fail(who, f"unknown {what} {shown}", f"known are: {', '.join(sorted(known)) or 'none'}")
+
+
+def _numbers(value: object) -> np.ndarray:
+    """Floats; nan, which no check lets pass, for what is not a number: strings and booleans too."""
+    try:
+        plain = np.asarray(value)
+        return np.asarray(np.nan) if plain.dtype.kind in "bUS" else plain.astype(float)
+    except (TypeError, ValueError):
+        return np.asarray(np.nan)
 
 
 def _check_vector(who: str, what: str, value, length: int = 3) -> np.ndarray:
-    v = np.asarray(value, float)
+    v = _numbers(value)
     if v.shape != (length,) or not np.all(np.isfinite(v)):
         _fail(who, f"{what} is {value!r}", f"give {length} finite numbers")
     return v
 
 
+def _check_number(who: str, what: str, value: object, remedy: str = "give a finite number") -> float:
+    v = _numbers(value)
+    if v.shape != () or not np.isfinite(v):
+        _fail(who, f"{what} is {value!r}", remedy)
+    return float(v)
+
+
 def _check_rotation(who: str, rotation) -> None:
     if rotation is None:
         return
-    r = np.asarray(rotation, float)
+    r = _numbers(rotation)
     if r.shape not in ((3,), (3, 3)) or not np.all(np.isfinite(r)):
-        _fail(who, f"rotation has shape {r.shape}", "give a matrix (3, 3) or a rotation vector (3,) in rad")
-    R = rotation_matrix(rotation)
+        _fail(who, f"rotation is {rotation!r}", "give a matrix (3, 3) or a rotation vector (3,) in rad")
+    R = rotation_matrix(r)
     if np.abs(R.T @ R - np.eye(3)).max() > 1e-5 or np.linalg.det(R) < 0:
         _fail(who, "rotation is not a rotation matrix", "make its columns orthonormal and right-handed")
 
 
 def _check_positive(who: str, what: str, value, remedy: str) -> None:
-    if not (np.isfinite(value) and value > 0):
+    if not _check_number(who, what, value, remedy) > 0:
         _fail(who, f"{what} is {value}", remedy)
 
 
 def _check_not_negative(who: str, what: str, value) -> None:
-    if not (np.isfinite(value) and value >= 0):
-        _fail(who, f"{what} is {value}", "give a finite number that is not negative")
+    remedy = "give a finite number that is not negative"
+    if not _check_number(who, what, value, remedy) >= 0:
+        _fail(who, f"{what} is {value}", remedy)
 
 
 def _check_shape(note: ShapeNote) -> None:
     who = f'shape "{note.name}"'
+    if not isinstance(note.shape, Shape):
+        _fail(who, f"{note.shape!r} is not a shape", "give one such as Sphere(radius=0.1)")
     _check_vector(who, "position", note.position)
     _check_rotation(who, note.rotation)
     for what, measure in vars(note.shape).items():
-        for value in np.atleast_1d(np.asarray(measure, float)):
+        lengths = _check_vector(who, what, measure) if what == "size" else [measure]
+        for value in lengths:
             _check_positive(who, what, value, "give a positive length in metres")
     for what in ("density", "friction", "restitution"):
         value = getattr(note, what)
@@ -148,9 +184,9 @@ def _check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:
 
 
 def _check_inertia(who: str, inertia) -> None:
-    I = np.asarray(inertia, float)
+    I = _numbers(inertia)
     if I.shape not in ((3,), (3, 3)) or not np.all(np.isfinite(I)):
-        _fail(who, f"inertia has shape {I.shape} or is not finite", "give (3,) or (3, 3) numbers in kg m²")
+        _fail(who, f"inertia is {inertia!r}", "give (3,) or (3, 3) numbers in kg m²")
     I = np.diag(I) if I.ndim == 1 else I
     if np.abs(I - I.T).max() > 1e-9 * np.abs(I).max():
         _fail(who, "inertia is not symmetric", "give a symmetric matrix")
@@ -181,19 +217,22 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
             _fail(who, "axis has zero length", "give a non-zero axis")
     if len(axes) == 2 and abs(axes[0] @ axes[1]) > 1e-6 * np.linalg.norm(axes[0]) * np.linalg.norm(axes[1]):
         _fail(who, "its two axes are not at right angles", "give perpendicular axes")
-    for what in ("stiffness", "damping"):
-        for value in getattr(note, what):
-            _check_not_negative(who, what, value)
+    for what in ("limits", "stiffness", "damping", "neutral"):
+        given, count = getattr(note, what), COORDINATES[note.kind]
+        if len(given) != count:
+            _fail(who, f"{what} is {given!r}", f"give {count}, one for each axis")
+    for value in (*note.stiffness, *note.damping):
+        _check_not_negative(who, "stiffness or damping", value)
+    for value in note.neutral:
+        _check_number(who, "neutral", value)
     _check_not_negative(who, "damping", note.ball_damping)
     _check_limits(who, note)
     if note.frequency is not None:
-        _check_positive(who, "frequency", note.frequency, "give a positive frequency in Hz, or None for rigid")
+        _check_positive(who, "frequency", note.frequency, "give a positive one in Hz, or None for rigid")
         _check_not_negative(who, "damping_ratio", note.damping_ratio)
 
 
 def _check_limits(who: str, note: JointNote) -> None:
-    if len(note.limits) != COORDINATES[note.kind]:
-        _fail(who, f"{len(note.limits)} limits are given", f"give {COORDINATES[note.kind]}")
     for limit in note.limits:
         if limit is None:
             continue
@@ -218,6 +257,27 @@ def _check_loops(said: Description) -> None:
             )
 
 
+def _check_planar(said: Description) -> None:
+    """In a planar model everything moves in the x-z plane and turns about y."""
+    for body in said.bodies:
+        (_, vy, _), (wx, _, wz) = np.asarray(body.velocity, float), np.asarray(body.spin, float)
+        who = f'body "{body.name}"'
+        if vy:
+            _fail(who, f"velocity {body.velocity!r} leaves the plane of a planar model", "give (vx, 0, vz)")
+        if wx or wz:
+            _fail(who, f"spin {body.spin!r} turns out of the plane of a planar model", "give (0, wy, 0)")
+    for joint in said.joints:
+        who = f'joint "{joint.name}"'
+        if joint.kind in ("ball", "universal"):
+            _fail(who, f"a planar model has no {joint.kind} joints", "use a hinge about (0, 1, 0)")
+        for axis in joint.axes:
+            x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
+            if joint.kind == "hinge" and np.hypot(x, z) > 1e-6:
+                _fail(who, f"axis {axis!r} turns out of the plane of a planar model", "give (0, 1, 0)")
+            if joint.kind == "slider" and abs(y) > 1e-6:
+                _fail(who, f"axis {axis!r} leaves the plane of a planar model", "give an axis (x, 0, z)")
+
+
 def _check_actuator(said: Description, note, known: set[str]) -> None:
     who = f'{note.kind} "{note.name}"'
     if note.kind in ("force", "torque"):
@@ -235,7 +295,7 @@ def _check_actuator(said: Description, note, known: set[str]) -> None:
             f'joint "{joint.name}" is {joint.kind} and has no axis to drive',
             "use a hinge, slider or universal joint",
         )
-    if not 0 <= note.axis < count:
+    if note.axis not in range(count):
         _fail(who, f'axis {note.axis} of joint "{joint.name}"', f"it has {count}; count from 0")
     if note.kind == "servo":
         for what in ("gain", "max_velocity", "max_torque"):
@@ -243,6 +303,8 @@ def _check_actuator(said: Description, note, known: set[str]) -> None:
 
 
 def _check_sensor(said: Description, sensor, known: set[str]) -> None:
+    if not isinstance(sensor, Sensor):
+        _fail("add_sensor", f"{sensor!r} is not a sensor", 'give one such as JointAngle("knee")')
     who = f"sensor {type(sensor).__name__}"
     if isinstance(sensor, JointAngle | JointRate):
         _check_known(who, "joint", sensor.joint, {j.name for j in said.joints})

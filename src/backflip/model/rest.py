@@ -25,6 +25,7 @@ def rest(model: Model, angles: Array | None = None) -> State:
     """
     facts = model.topology
     c = len(facts.coordinates)
+    angles = None if angles is None else jnp.asarray(angles)
     if angles is not None and angles.shape != (c,):
         raise ValueError(f"rest: angles has shape {angles.shape}; this model has {c} coordinates: ({c},)")
     q = jnp.zeros(c, model.gravity.dtype) if angles is None else angles

@@ -1,0 +1,13 @@
+"""Robots to begin with: one builder function each.
+
+comes in    a few sizes and constants, with defaults that work
+goes out    Model
+may touch   the public names
+never knows policies, costs, time steps
+"""
+
+from backflip.robots.ball import ball
+from backflip.robots.linkages import chain, four_bar, pendulum
+from backflip.robots.quadruped import quadruped
+
+__all__ = ["ball", "chain", "four_bar", "pendulum", "quadruped"]

@@ -28,8 +28,10 @@ class PGS(Solver):
     warm_start: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self):
-        if self.sweeps < 1:
-            raise ValueError(f"PGS: sweeps is {self.sweeps}; give at least 1")
+        if not isinstance(self.sweeps, int) or self.sweeps < 1:
+            raise ValueError(f"PGS: sweeps is {self.sweeps!r}; give a whole number of at least 1")
+        if not isinstance(self.friction, Friction):
+            raise ValueError(f"PGS: friction is {self.friction!r}; give Cone() or Pyramid()")
         if not 0 <= self.warm_start <= 1:
             raise ValueError(f"PGS: warm_start is {self.warm_start}; give a number from 0 to 1")
 
@@ -68,8 +70,8 @@ def _arrange(rows: Rows, A: Array, velocity: Array) -> _Problem:
     b = velocity - rows.target
     diagonal = jnp.diagonal(A)
     # a row that only moves what joints hold already (out-of-plane rows of a four-bar loop) has A = 0 up
-    # to rounding: it keeps its impulse instead of dividing by nothing
-    free = diagonal > 100 * jnp.finfo(A.dtype).eps * rows.bare
+    # to rounding and to small misalignments: it keeps its impulse instead of dividing by nothing
+    free = diagonal > jnp.finfo(A.dtype).eps ** 0.5 * rows.bare
     step = jnp.where(free, 1 / jnp.where(free, diagonal, 1), 0)
     return _Problem(
         A_scalar=A[:s],

@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import jax.numpy as jnp
 from jax import Array
 
 
@@ -35,11 +36,13 @@ class Rows(NamedTuple):
 def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float) -> tuple[Array, Array]:
     """Softness γ [1/kg] and error rate [1/s] of a spring of `frequency` [Hz] and `damping_ratio`.
 
-    For the mass m = 1/A a row feels, k = m ω², c = 2 m ζ ω, stepped implicitly (Catto 2011):
-        J V + γ λ = −rate C,   γ = 1/(dt (c + dt k)),   rate = k/(c + dt k)
+    For the mass m = 1/A a row feels, k = m ω² and c = 2 m ζ ω (Catto 2011):
+        J V + γ λ = −rate C,   γ = 1/(dt d),   rate = k/d,   d² = c² + (dt k)²
+    C is the error at mid-step, where a spring that is slow beside dt needs no implicit damping of its own:
+    Catto's d = c + dt k, meant for the error at the start, would add ω dt/2 to ζ.
     frequency → ∞: γ → 0 and rate → 1/dt, a rigid row that mends its error in one step.
     """
     omega = 2 * math.pi * frequency
-    # both formulas divided by m: γ = A / (dt (2ζω + dt ω²))
-    denominator = 2 * damping_ratio * omega + dt * omega * omega
+    # all divided by m
+    denominator = jnp.sqrt((2 * damping_ratio * omega) ** 2 + (dt * omega * omega) ** 2)
     return A_diagonal / (dt * denominator), omega * omega / denominator

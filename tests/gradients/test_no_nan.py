@@ -1,0 +1,131 @@
+"""A hundred thousand steps from random and special states: value and gradient are always finite."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import Array
+
+from backflip import Box, Builder, Capsule, Model, Scheme, Sphere, State, rest, step
+
+BATCH = 2500
+BATCHES = 4
+"""Per scene and precision: 5 scenes x 2 precisions x 4 batches x 2500 states = 100,000."""
+
+
+def ground_scene(shape: Sphere | Capsule | Box) -> Model:
+    builder = Builder()
+    builder.add_ground(friction=0.5, restitution=0.5)
+    builder.add_body("body", shape, position=(0, 0, 0.5))
+    return builder.build()
+
+
+def balls_scene() -> Model:
+    builder = Builder()
+    builder.add_body("a", Sphere(0.1), restitution=0.5)
+    builder.add_body("b", Sphere(0.15), position=(0.5, 0, 0))
+    return builder.build()
+
+
+def arm_scene() -> Model:
+    builder = Builder()
+    builder.add_body("upper", Capsule(0.05, 0.3), position=(0, 0, 1))
+    builder.add_body("lower", Sphere(0.1), position=(0, 0, 0.7))
+    hinge = {"limits": (-0.5, 0.5), "stiffness": 1, "damping": 0.1}
+    builder.add_hinge("knee", "upper", "lower", position=(0, 0, 0.8), axis=(0, 1, 0), **hinge)
+    builder.add_servo("knee", gain=10, max_velocity=5, max_torque=2)
+    return builder.build()
+
+
+SCENES: dict[str, Callable[[], Model]] = {
+    "sphere": lambda: ground_scene(Sphere(0.1)),
+    "capsule": lambda: ground_scene(Capsule(0.1, 0.3)),
+    "box": lambda: ground_scene(Box((0.2, 0.2, 0.2))),
+    "balls": balls_scene,
+    "arm": arm_scene,
+}
+
+HEIGHTS = (0.1, 0.1, 0.25, 0.0, 0.5)
+"""[m] exactly touching for the sphere, the cube and the lying or standing capsule; buried; free."""
+
+
+def random_rotation(key: Array, like: Array) -> Array:
+    return jnp.linalg.qr(jax.random.normal(key, like.shape, like.dtype))[0]
+
+
+def quarter_turns(key: Array, like: Array) -> Array:
+    """Axes onto axes, so that faces and edges lie exactly parallel."""
+    turns = jnp.array(
+        [
+            [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+            [[0, 0, 1], [1, 0, 0], [0, 1, 0]],
+            [[0, 1, 0], [0, 0, 1], [1, 0, 0]],
+            [[1, 0, 0], [0, -1, 0], [0, 0, -1]],
+        ],
+        like.dtype,
+    )
+    return turns[jax.random.randint(key, like.shape[:1], 0, len(turns))]
+
+
+def random_state(start: State, key: Array) -> State:
+    """Each field is random, special (touching, coincident, parallel, still, unloaded) or as described."""
+    keys = iter(jax.random.split(key, 20))
+
+    def normal(like: Array, scale: float) -> Array:
+        return scale * jax.random.normal(next(keys), like.shape, like.dtype)
+
+    def one_of(*options: Array) -> Array:
+        return jnp.stack(options)[jax.random.randint(next(keys), (), 0, len(options))]
+
+    p, v, w, force = start.p_WB, start.v_WB, start.w_WB, start.force
+    height = jnp.array(HEIGHTS, p.dtype)[jax.random.randint(next(keys), (p.shape[0],), 0, len(HEIGHTS))]
+    on_height = jnp.zeros_like(p).at[:, 2].set(height)
+    turned, parallel = random_rotation(next(keys), start.R_WB), quarter_turns(next(keys), start.R_WB)
+    down = jnp.zeros_like(v).at[:, 2].set(-1)
+    return replace(
+        start,
+        p_WB=one_of(p, p + normal(p, 0.2), on_height, jnp.zeros_like(p), on_height + normal(p, 1e-4)),
+        R_WB=one_of(jnp.broadcast_to(jnp.eye(3, dtype=p.dtype), turned.shape), turned, parallel),
+        v_WB=one_of(jnp.zeros_like(v), normal(v, 3), down, normal(v, 1e-9)),
+        w_WB=one_of(jnp.zeros_like(w), normal(w, 5), normal(w, 1e-9)),
+        force=one_of(jnp.zeros_like(force), normal(force, 10)),
+    )
+
+
+def all_finite(tree: object) -> Array:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
+
+
+@partial(jax.jit, static_argnames="dt")
+def finite(model: Model, start: State, keys: Array, dt: float = 0.01) -> tuple[Array, Array]:
+    """Whether the step, and its vjp of a random cotangent, are finite, for every key."""
+
+    def one(key: Array) -> tuple[Array, Array]:
+        first, second, third = jax.random.split(key, 3)
+        state = random_state(start, first)
+        u = jax.random.normal(second, (model.controls,), model.gravity.dtype)
+        u = jnp.where(jax.random.bernoulli(second), u, 0)
+        after, pull = jax.vjp(lambda m, s, u: step(Scheme(dt=dt), m, s, u), model, state, u)
+        leaves, tree = jax.tree.flatten(after)
+        normals = zip(jax.random.split(third, len(leaves)), leaves, strict=True)
+        cotangent = tree.unflatten([jax.random.normal(k, x.shape, x.dtype) for k, x in normals])
+        return all_finite(after), all_finite(pull(cotangent))
+
+    return jax.vmap(one)(keys)
+
+
+@pytest.mark.parametrize("precision", [jnp.float32, jnp.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("name", SCENES)
+def test_steps_and_gradients_are_finite_from_any_state(name: str, precision: type) -> None:
+    model = jax.tree.map(lambda x: x.astype(precision), SCENES[name]())
+    start = rest(model)
+    assert start.p_WB.dtype == precision
+    for seed in range(BATCHES):
+        keys = jax.random.split(jax.random.key(seed), BATCH)
+        step_ok, slope_ok = finite(model, start, keys)
+        for what, ok in (("step", step_ok), ("gradient", slope_ok)):
+            bad = int((~ok).sum())
+            assert bad == 0, f"{what}: {bad} of {BATCH} not finite, the first at {int(ok.argmin())}"

@@ -1,0 +1,145 @@
+"""Rollouts are repeated steps; batches are loops; every way of differentiating agrees; memory is bounded."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import backflip as bf
+from backflip import robots
+
+SCHEME = bf.Scheme(0.01, bf.PGS(sweeps=4))
+
+
+@pytest.fixture(scope="module")
+def cart() -> bf.Model:
+    """Cart and pole, with a motor on the cart: smooth."""
+    b = bf.Builder()
+    b.add_body("cart", bf.Box((0.3, 0.2, 0.1)), mass=1.0)
+    b.add_body("pole", bf.Sphere(0.1), mass=0.3, position=(0, 0, 0.6))
+    b.add_slider("rail", "world", "cart", axis=(1, 0, 0))
+    b.add_hinge("pivot", "cart", "pole", position=(0, 0, 0), axis=(0, 1, 0))
+    b.add_motor("rail")
+    b.add_sensor(bf.JointAngle("rail"), bf.JointAngle("pivot"))
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def pendulum() -> bf.Model:
+    return robots.pendulum(motor=True)
+
+
+@pytest.fixture(scope="module")
+def puck() -> bf.Model:
+    """A ball that strikes the ground, slides and rolls: contact and friction."""
+    b = bf.Builder()
+    b.add_body("ball", bf.Sphere(0.1), mass=0.5, position=(0, 0, 0.11), velocity=(1, 0.3, -1.5))
+    b.add_ground(friction=0.4, restitution=0.5)
+    b.add_force("ball", direction=(1, 0, 0))
+    return b.build()
+
+
+def loop(model, state, us):
+    states = []
+    for u in us:
+        state = bf.step(SCHEME, model, state, u)
+        states.append(state)
+    return jax.tree.map(lambda *x: jnp.stack(x), *states)
+
+
+def assert_same(a, b, **how):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(x, y, **how)
+
+
+def test_open_loop_controls_are_played_as_they_are(cart):
+    us = jnp.sin(jnp.arange(7.0))[:, None]  # 7 is no square: the last stretch is short
+    start = bf.rest(cart, jnp.array([0.0, 0.3]))
+    trajectory = jax.jit(lambda m, s, us: bf.rollout(SCHEME, m, s, us))(cart, start, us)
+    assert_same(trajectory.state, loop(cart, start, us), rtol=1e-12, atol=1e-11)
+    assert_same(trajectory.last, jax.tree.map(lambda x: x[-1], trajectory.state))
+    np.testing.assert_array_equal(trajectory.u, us)
+
+
+def test_a_policy_sees_observations_and_remembers(cart):
+    def integrator(observation, total):
+        total = total + observation[1]
+        return -3 * total[None], total
+
+    start = bf.rest(cart, jnp.array([0.0, 0.3]))
+    run = jax.jit(lambda m, s: bf.rollout(SCHEME, m, s, integrator, steps=11, memory=jnp.array(0.5)))
+    trajectory = run(cart, start)
+    seen = jax.vmap(bf.observe, in_axes=(None, 0))(cart, trajectory.state)[:, 1]
+    total = 0.5 + np.cumsum(np.concatenate([[0.3], seen[:-1]]))
+    np.testing.assert_allclose(trajectory.u[:, 0], -3 * total, rtol=1e-12)
+    np.testing.assert_allclose(trajectory.memory, total[-1], rtol=1e-12)
+
+
+def test_without_a_policy_everything_is_let_go(puck):
+    run = jax.jit(lambda m, s: bf.rollout(SCHEME, m, s, steps=5))
+    trajectory = run(puck, bf.rest(puck))
+    assert trajectory.u.shape == (5, 1) and not trajectory.u.any()
+
+
+def test_a_batch_of_different_robots_is_a_loop_over_them(puck):
+    random = np.random.default_rng(0)
+    mass, radius = jnp.asarray(random.uniform(0.2, 2, 128)), jnp.asarray(random.uniform(0.05, 0.2, 128))
+
+    def robot(mass, radius):
+        model = eqx.tree_at(lambda m: (m.mass, m.size), puck, (mass[None], puck.size.at[0, 0].set(radius)))
+        return model, bf.rest(model)
+
+    def one(mass, radius, u):
+        return bf.step(SCHEME, *robot(mass, radius), u)
+
+    us = jnp.asarray(random.normal(size=(128, 1)))
+    batch = jax.jit(jax.vmap(one))(mass, radius, us)
+    for i in (0, 50, 127):
+        alone = bf.step(SCHEME, *robot(mass[i], radius[i]), us[i])
+        assert_same(jax.tree.map(lambda x, i=i: x[i], batch), alone, rtol=1e-10, atol=1e-12)
+
+
+def end(model, start, us):
+    """Where the last body is and how fast it turns after three steps."""
+    last, _ = jax.lax.scan(lambda now, u: (bf.step(SCHEME, model, now, u), None), start, us)
+    return jnp.concatenate([last.p_WB[-1], last.w_WB[-1]])
+
+
+def test_forward_and_reverse_derivatives_agree(puck):
+    model, us, start = puck, jnp.array([[0.3], [-0.2], [0.5]]), bf.rest(puck)
+
+    def of(mass, us):
+        return end(eqx.tree_at(lambda m: m.mass, model, mass), start, us)
+
+    forward, reverse = (jax.jit(j(of, (0, 1)))(model.mass, us) for j in (jax.jacfwd, jax.jacrev))
+    assert_same(forward, reverse, rtol=1e-10, atol=1e-10)
+    assert np.abs(forward[1]).max() > 1e-6
+
+
+def test_a_hessian_is_symmetric_and_finite(pendulum):
+    start = bf.rest(pendulum, jnp.array([0.3]))
+
+    def loss(us):
+        return jnp.sum(end(pendulum, start, us) ** 2)
+
+    H = jax.jit(jax.hessian(loss))(jnp.array([[0.3], [-0.2], [0.5]])).reshape(3, 3)
+    assert np.isfinite(H).all() and np.abs(H).max() > 0
+    np.testing.assert_allclose(H, H.T, rtol=1e-9, atol=1e-14)
+
+
+def test_memory_of_a_gradient_grows_like_the_root_of_the_steps(pendulum):
+    start = bf.rest(pendulum)
+
+    def bytes_for(steps: int) -> int:
+        def loss(gain):
+            def policy(observation, memory):
+                return -gain * observation[:1], memory
+
+            return bf.rollout(SCHEME, pendulum, start, policy, steps=steps).last.p_WB.sum()
+
+        compiled = jax.jit(jax.grad(loss)).lower(jnp.array(1.0)).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    few, many = bytes_for(100), bytes_for(1600)
+    assert many < 6 * few

@@ -4,9 +4,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from laws.scenes import last, on_ground, run, slope_gravity
 
 import backflip as bf
-from laws.scenes import last, on_ground, run, slope_gravity
 
 
 @pytest.mark.parametrize("e", [0.0, 0.3, 0.5, 0.8, 1.0])
@@ -37,7 +37,9 @@ def test_a_sliding_box_stops_after_v_squared_over_2_mu_g(friction):
 @pytest.mark.parametrize("side", [-1, 1])
 def test_a_box_sticks_below_and_slides_above_the_friction_angle(mu, side):
     degrees = np.rad2deg(np.arctan(mu)) + side
-    model = on_ground(bf.Box((0.4, 0.4, 0.1)), friction=mu, gravity=slope_gravity(degrees), position=(0, 0, 0.05))
+    model = on_ground(
+        bf.Box((0.4, 0.4, 0.1)), friction=mu, gravity=slope_gravity(degrees), position=(0, 0, 0.05)
+    )
     end = last(run(model, bf.rest(model), dt=0.01, seconds=2))
     angle = np.deg2rad(degrees)
     slip = 9.81 * (np.sin(angle) - mu * np.cos(angle)) * 2**2 / 2
@@ -63,15 +65,19 @@ def test_a_ball_sliding_at_v_ends_rolling_at_five_sevenths_of_v():
     assert abs(end.v_WB[0, 0] - 0.2 * end.w_WB[0, 1]) < 1e-6
 
 
-def speed_and_shift(model, solver=None, seconds=60):
-    start = bf.rest(model)
-    states = run(model, start, dt=0.01, seconds=seconds, solver=solver)
+def speed_and_shift(model, start=None, seconds=60):
+    start = start or bf.rest(model)
+    states = run(model, start, dt=0.01, seconds=seconds)
     return float(jnp.abs(states.v_WB).max()), float(jnp.abs(states.p_WB - start.p_WB)[..., 2].max())
 
 
 @pytest.mark.parametrize(
     ("shape", "rotation", "height"),
-    [(bf.Box((0.2, 0.3, 0.4)), None, 0.2), (bf.Capsule(0.1, 0.4), (0, np.pi / 2, 0), 0.1), (bf.Sphere(0.2), None, 0.2)],
+    [
+        (bf.Box((0.2, 0.3, 0.4)), None, 0.2),
+        (bf.Capsule(0.1, 0.4), (0, np.pi / 2, 0), 0.1),
+        (bf.Sphere(0.2), None, 0.2),
+    ],
 )
 def test_a_body_at_rest_stays_at_rest(shape, rotation, height):
     speed, shift = speed_and_shift(on_ground(shape, position=(0, 0, height), rotation=rotation))
@@ -83,9 +89,13 @@ def test_a_stack_of_five_boxes_stays_at_rest():
     b.add_ground(friction=0.5)
     for i in range(5):
         b.add_body(f"box{i}", bf.Box((0.2, 0.2, 0.2)), position=(0, 0, 0.1 + 0.2 * i))
-        if i:
-            b.ignore_contact(f"box{i}", "world")
-    speed, shift = speed_and_shift(b.build(), solver=bf.PGS(sweeps=100))
+        for far in ("world", *(f"box{k}" for k in range(i)))[:i]:
+            b.ignore_contact(f"box{i}", far)  # only neighbours can touch: fewer rows, a shorter test
+    model = b.build()
+    # rest() knows no contact forces; they build up within the first seconds, and then are part of the state
+    settled = last(run(model, bf.rest(model), dt=0.01, seconds=3))
+    assert float(jnp.abs(settled.p_WB - bf.rest(model).p_WB)[..., 2].max()) <= 1e-3
+    speed, shift = speed_and_shift(model, settled)
     assert speed <= 1e-3 and shift <= 1e-3
 
 

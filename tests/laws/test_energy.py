@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from laws.scenes import run
 
 import backflip as bf
-from laws.scenes import run
 
 
 def pendulum(angle):

@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from laws.scenes import run
 
 import backflip as bf
 from backflip.robots import chain, four_bar
-from laws.scenes import run
 
 
 def worst_joint_error(model, states):

@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from laws.scenes import run
 
 import backflip as bf
-from laws.scenes import run
 
 
 def articulated(mirrored=False):
@@ -58,7 +58,9 @@ def test_a_mirrored_robot_moves_as_in_a_mirror():
     plain, mirror = articulated(), articulated(mirrored=True)
     u = controls(100)
     states = run(plain, tumbling(plain), dt=0.01, seconds=1, controls=u)
-    mirrored = run(mirror, tumbling(mirror, mirrored=True), dt=0.01, seconds=1, controls=u * jnp.array([1.0, 1.0]))
+    mirrored = run(
+        mirror, tumbling(mirror, mirrored=True), dt=0.01, seconds=1, controls=u * jnp.array([1.0, 1.0])
+    )
     assert np.allclose(states.p_WB * np.array([1, -1, 1]), mirrored.p_WB, atol=1e-9)
     assert np.allclose(states.w_WB * np.array([-1, 1, -1]), mirrored.w_WB, atol=1e-9)
 

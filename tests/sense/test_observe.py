@@ -66,9 +66,7 @@ def test_what_another_body_sees_is_the_rate_of_where_it_sees_it(known):
     np.testing.assert_allclose(read["seen position"], R[1].T @ (p[0] - p[1]))
     np.testing.assert_allclose(read["seen orientation"], (R[1].T @ R[0]).reshape(-1), atol=1e-15)
     h = 1e-6
-    later, before = (
-        (rotation(t * w[1]) @ R[1]).T @ (p[0] + t * v[0] - p[1] - t * v[1]) for t in (h, -h)
-    )
+    later, before = ((rotation(t * w[1]) @ R[1]).T @ (p[0] + t * v[0] - p[1] - t * v[1]) for t in (h, -h))
     np.testing.assert_allclose(read["seen velocity"], (later - before) / (2 * h), rtol=1e-8)
 
 

@@ -95,7 +95,7 @@ def test_a_trajectory_of_a_model_becomes_a_scene() -> None:
     b.add_ground()
     model = b.build()
     states = jax.tree.map(lambda x: np.stack([x] * 5), bf.rest(model))
-    scene = scene_of(model, bf.Trajectory(states, np.zeros((5, 0)), None), 0.01)
+    scene = scene_of(model, bf.Trajectory(states, np.zeros((5, 0)), None, 0.01), 0.01)
     (ball,) = (part for part in scene.parts if part.kind == "sphere")
     assert ball.body == 0 and ball.size[0] == 0.5
     assert sorted(part.kind for part in scene.parts) == ["plane", "sphere"]

@@ -38,8 +38,8 @@ def limit_block(model: Model, moves: Coordinates, smooth: Array, before: Array, 
     sides = []
     for sign, gap in ((1, moves.angle[c] - model.lower[c]), (-1, model.upper[c] - moves.angle[c])):
         J_A, J_B = sign * moves.J_A[c], sign * moves.J_B[c]
-        rates = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
-        hit = strike(gap, *rates, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
+        rate, earlier = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
+        hit = strike(gap, rate, earlier, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
         ends = jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf)
         sides.append(Block(moves.a[c], moves.b[c], J_A, J_B, hit.target, *ends, hit.early, hit.near))
     return _lay(sides)
@@ -60,10 +60,10 @@ def held_block(model: Model, joints: dict[str, Joints], role: str, dt: float) ->
     """Rows of the joints that are not part of the tree; a soft joint's target holds its bare error."""
     blocks = []
     for kind in joints.values():
-        mine = np.array([model.topology.joints[j].role == role for j in kind.index])
+        mine = np.array([model.topology.joints[j].role == role for j in kind.which])
         if not mine.any():
             continue
-        some = Joints(*(x[mine] for x in kind))
+        some = Joints._make(x[mine] for x in kind)
         J_A, J_B = row_pair(some, some.holds)
         wanted = some.bias(dt) if role == "loop" else -some.error
         target = jnp.stack([dot(some.holds[..., k], wanted) for k in range(some.holds.shape[-1])], -1)
@@ -80,7 +80,13 @@ def soft_joints(model: Model, joints: dict[str, Joints]) -> np.ndarray:
     """The joint (r,) that each row of the soft block belongs to."""
     facts = model.topology.joints
     return np.array(
-        [j for k in joints.values() for j in k.index if facts[j].role == "soft" for _ in range(k.holds.shape[-1])],
+        [
+            j
+            for k in joints.values()
+            for j in k.which
+            if facts[j].role == "soft"
+            for _ in range(k.holds.shape[-1])
+        ],
         int,
     )
 
@@ -90,8 +96,8 @@ def contact_block(model: Model, touch: Contacts, smooth: Array, before: Array, d
     frame = jnp.stack([touch.normal, *tangents(touch.normal)], 1)
     J_A = -jnp.concatenate([frame, cross(touch.arm_A[:, None], frame)], -1)
     J_B = jnp.concatenate([frame, cross(touch.arm_B[:, None], frame)], -1)
-    rates = (_rate(touch.a, touch.b, J_A[:, 0], J_B[:, 0], twist) for twist in (smooth, before))
-    hit = strike(touch.gap, *rates, touch.restitution, dt * norm(model.gravity), dt)
+    rate, earlier = (_rate(touch.a, touch.b, J_A[:, 0], J_B[:, 0], twist) for twist in (smooth, before))
+    hit = strike(touch.gap, rate, earlier, touch.restitution, dt * norm(model.gravity), dt)
     zero = jnp.zeros_like(hit.target)
     target = jnp.stack([hit.target, zero, zero], -1).reshape(-1)
     early, reuse = (jnp.repeat(x, 3) for x in (hit.early, hit.near))
@@ -108,7 +114,9 @@ def _rate(a: np.ndarray, b: np.ndarray, J_A: Array, J_B: Array, twist: Array) ->
 def _lay(blocks: list[Block]) -> Block:
     """Blocks laid together in order."""
     columns = zip(*blocks, strict=True)
-    return Block(*(np.concatenate(c) if isinstance(c[0], np.ndarray) else jnp.concatenate(c) for c in columns))
+    return Block._make(
+        np.concatenate(c) if isinstance(c[0], np.ndarray) else jnp.concatenate(c) for c in columns
+    )
 
 
 def lay_rows(

@@ -126,8 +126,8 @@ def _collide_kind(model, bodies, at, dt, kind, pairs) -> tuple[Array, Array, Arr
             found, p_A, p_B = touch(early)
             speed = rate(found, p_A, p_B)[:, 0]
         found = found._replace(gap=found.gap + (speed * early)[:, None])
-    arms = found.point - p_A[:, None], found.point - p_B[:, None]
-    return found.gap.reshape(-1), *(x.reshape(-1, 3) for x in (found.normal, *arms))
+    arm_A, arm_B = (found.point - p[:, None] for p in (p_A, p_B))
+    return found.gap.reshape(-1), found.normal.reshape(-1, 3), arm_A.reshape(-1, 3), arm_B.reshape(-1, 3)
 
 
 def tangents(normal: Array) -> tuple[Array, Array]:

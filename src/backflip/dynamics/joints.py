@@ -29,7 +29,7 @@ MEND = 0.3
 class Joints(NamedTuple):
     """All joints of one kind, seen from a common pivot."""
 
-    index: np.ndarray
+    which: np.ndarray
     """(k,) place in the model"""
     a: np.ndarray
     b: np.ndarray
@@ -62,9 +62,7 @@ class Joints(NamedTuple):
         return -h * self.strain - MEND / dt * (self.error - h * h / 2 * self.strain)
 
 
-def joints_of_kind(
-    model: Model, bodies: Bodies, at: Motion, alone: Array, kind: str
-) -> Joints:
+def joints_of_kind(model: Model, bodies: Bodies, at: Motion, alone: Array, kind: str) -> Joints:
     """Joints of one kind at a moment; `alone` (n, 3) is the precession of bodies left alone [rad/s²]."""
     facts = model.topology.joints
     index = np.array([j for j, f in enumerate(facts) if f.kind == kind], int)
@@ -205,7 +203,7 @@ def gather_coordinates(model: Model, joints: dict[str, Joints]) -> tuple[Array, 
 
 def _order(model: Model, joints: dict[str, Joints]) -> np.ndarray:
     """Where each coordinate of the model stands when kinds are laid end to end."""
-    laid = [(j, c) for kind, k in joints.items() for j in k.index for c in range(COORDINATES[kind])]
+    laid = [(j, c) for kind, k in joints.items() for j in k.which for c in range(COORDINATES[kind])]
     return np.array([laid.index(c) for c in model.topology.coordinates], int)
 
 

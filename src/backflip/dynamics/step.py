@@ -100,7 +100,7 @@ def _without_rows(
         if group.joints[0] < 0:
             by_branch[i] = jnp.zeros(FREEDOMS[group.kind], push.dtype)
         else:
-            by_branch[i] = effort[group.kind][np.searchsorted(joints[group.kind].index, group.joints)]
+            by_branch[i] = effort[group.kind][np.searchsorted(joints[group.kind].which, group.joints)]
     return branches, velocities(branches, still + push, by_branch)
 
 
@@ -114,13 +114,15 @@ def _springs(model: Model, joints: dict[str, Joints], dt: float) -> tuple[dict[s
     for name, kind in joints.items():
         count = kind.angle.shape[-1]
         if count:
-            c = np.array([[model.topology.coordinates.index((j, k)) for k in range(count)] for j in kind.index])
+            c = np.array(
+                [[model.topology.coordinates.index((j, k)) for k in range(count)] for j in kind.which]
+            )
             k, d, neutral = model.stiffness[c], model.damping[c], model.neutral[c]
             drag[name] = dt * d + dt * dt / 4 * k
             effort[name] = -dt * k * (kind.angle - neutral - dt / 4 * kind.rate)
         else:
             f = kind.freedoms.shape[-1]
-            drag[name] = jnp.repeat(dt * model.ball_damping[kind.index][:, None], f, -1)
+            drag[name] = jnp.repeat(dt * model.ball_damping[kind.which][:, None], f, -1)
             effort[name] = jnp.zeros_like(drag[name])
     return drag, effort
 

@@ -79,16 +79,16 @@ def _joint_of(
     dtype = at.p.dtype
     f = FREEDOMS[group.kind]
     if group.joints[0] < 0:
-        columns = np.eye(6)[:, [0, 2, 4]] if group.kind == "planar" else np.eye(6)
-        S = jnp.broadcast_to(jnp.asarray(columns, dtype), (count, 6, f))
+        free = np.eye(6)[:, [0, 2, 4]] if group.kind == "planar" else np.eye(6)
+        S = jnp.broadcast_to(jnp.asarray(free, dtype), (count, 6, f))
         return S, jnp.zeros((count, 6), dtype), jnp.zeros((count, f), dtype)
     kind = joints[group.kind]
-    place = np.searchsorted(kind.index, group.joints)
+    place = np.searchsorted(kind.which, group.joints)
     sign = jnp.asarray(group.signs, dtype)[:, None]
     arm = at.p[index] - kind.pivot[place]
-    S = [sign * _shift(kind.freedoms[place, :, k], arm) for k in range(f)]
-    bias = sign * _shift(kind.bias(dt)[place], arm)
-    return jnp.stack(S, -1) if f else jnp.zeros((count, 6, 0), dtype), bias, drag[group.kind][place]
+    columns = [sign * _shift(kind.freedoms[place, :, k], arm) for k in range(f)]
+    S = jnp.stack(columns, -1) if f else jnp.zeros((count, 6, 0), dtype)
+    return S, sign * _shift(kind.bias(dt)[place], arm), drag[group.kind][place]
 
 
 def _shift(twist: Array, arm: Array) -> Array:

@@ -26,7 +26,7 @@ RADIUS, HEIGHT = 0.5, 1.5
 CLOSE = 0.01
 """[m], [m/s] and [rad/s]: how exactly the throw has to end"""
 SCALE = np.array([1.0, 1.0, 1.0, 10.0, 10.0, 10.0])
-"""[m/s] and [rad/s]: a natural unit of each number, for both methods: stopping 1 m/s takes 5 rad/s of backspin"""
+"""[m/s], [rad/s] a natural unit of each number, for both methods: 1 m/s is stopped by 5 rad/s of backspin"""
 ITERATIONS, EVALUATIONS = 100, 20_000
 """when to give up: gradient, CMA-ES"""
 
@@ -173,7 +173,7 @@ CMA_WIDTH = 9
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
     """Both methods from ten starts; curves, the path, a replay and the throws found."""
     out.mkdir(parents=True, exist_ok=True)
-    found = _load_partial(resume, seed) if resume else {}
+    found = _load_partial(resume) if resume else {}
     began = time.perf_counter()
     with progress.task("compiling", total=1) as task:
         setup = problem(CMA_WIDTH)
@@ -187,7 +187,9 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
                     found[key] = search(setup, s)
                     _save_partial(out, found)
                 task.advance(seed=s, method=method, evaluations=found[key].evaluations)
-    gradient, evolution = ([found[f"{m} {s}"] for s in range(seed, seed + SEEDS)] for m in ("gradient", "cma"))
+    gradient, evolution = (
+        [found[f"{m} {s}"] for s in range(seed, seed + SEEDS)] for m in ("gradient", "cma")
+    )
     files = _draw(out, setup, gradient, evolution)
     return _summary(gradient, evolution, compiling) | {"files": files}
 
@@ -196,7 +198,10 @@ def _summary(gradient: list[Search], evolution: list[Search], compiling: float) 
     def column(searches: list[Search], name: str) -> list:
         return [getattr(s, name) for s in searches]
 
-    seconds = {"gradient": np.median(column(gradient, "seconds")), "cma": np.median(column(evolution, "seconds"))}
+    seconds = {
+        "gradient": np.median(column(gradient, "seconds")),
+        "cma": np.median(column(evolution, "seconds")),
+    }
     return {
         "evaluations": int(np.median(column(gradient, "evaluations"))),
         "error": max(s.errors[-1] for s in gradient),
@@ -226,7 +231,13 @@ def _draw(out: Path, setup: Problem, gradient: list[Search], evolution: list[Sea
             (gradient, PALETTE[0], "gradient through physics"),
         ):
             for k, s in enumerate(searches):
-                axes.plot(range(1, len(s.errors) + 1), s.errors, color=colour, alpha=0.7, label=name if k == 0 else None)
+                axes.plot(
+                    range(1, len(s.errors) + 1),
+                    s.errors,
+                    color=colour,
+                    alpha=0.7,
+                    label=name if k == 0 else None,
+                )
         axes.axhline(CLOSE, color=INK, linestyle="--", linewidth=1, label="goal")
         axes.set(xscale="log", yscale="log")
     path = setup.replay(_single(gradient[0].throw))
@@ -243,13 +254,17 @@ def _draw(out: Path, setup: Problem, gradient: list[Search], evolution: list[Sea
 
 
 def _save_partial(out: Path, found: dict[str, Search]) -> None:
-    record = {key: s._asdict() | {"throw": s.throw.tolist()} for key, s in found.items()}
+    def plain(search: Search) -> dict[str, Any]:
+        errors = [float(f"{e:.4g}") for e in search.errors]
+        return search._asdict() | {"throw": search.throw.tolist(), "errors": errors}
+
+    record = {key: plain(search) for key, search in found.items()}
     draft = out / "searches.json.tmp"
     draft.write_text(json.dumps(record), encoding="utf-8")
     draft.replace(out / "searches.json")
 
 
-def _load_partial(folder: Path, seed: int) -> dict[str, Search]:
+def _load_partial(folder: Path) -> dict[str, Search]:
     file = folder / "searches.json"
     if not file.exists():
         raise FileNotFoundError(f"{file}: there is nothing to resume here")

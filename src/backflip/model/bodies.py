@@ -1,5 +1,7 @@
 """Masses, inertias and centres of mass, recomputed from the Model so that their gradients are right."""
 
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -67,17 +69,17 @@ def _one_body(model: Model, b: int) -> tuple[Array, Array, Array]:
         return model.mass[b], jnp.zeros_like(model.gravity), model.inertia[b]
     parts = [i for i, s in enumerate(facts.shapes) if s.body == b and s.kind != "plane"]
     volumes = [volume(facts.shapes[i].kind, model.size[i]) for i in parts]
-    whole = sum(volumes[1:], volumes[0])
+    whole = _sum(volumes)
     # a given mass is spread over the shapes by volume; densities are then 0
-    masses = [
-        model.mass[b] * (v / whole) + model.density[i] * v for i, v in zip(parts, volumes, strict=True)
-    ]
-    mass = sum(masses[1:], masses[0])
-    com = sum(m * model.p_BS[i] for i, m in zip(parts, masses, strict=True)) / mass
-    inertia = sum(
-        m * _about(model, i, model.p_BS[i] - com) for i, m in zip(parts, masses, strict=True)
-    )
+    masses = [model.mass[b] * (v / whole) + model.density[i] * v for i, v in zip(parts, volumes, strict=True)]
+    mass = _sum(masses)
+    com = _sum([m * model.p_BS[i] for i, m in zip(parts, masses, strict=True)]) / mass
+    inertia = _sum([m * _about(model, i, model.p_BS[i] - com) for i, m in zip(parts, masses, strict=True)])
     return mass, com, inertia
+
+
+def _sum(arrays: list[Array]) -> Array:
+    return reduce(add, arrays)
 
 
 def _about(model: Model, i: int, d: Array) -> Array:

@@ -338,9 +338,7 @@ class Builder:
         """Drive a joint to the angle in `u`: velocity gain·(u − angle), at most `max_velocity`,
         reached with at most `max_torque`. `gain` [1/s]; `axis` picks one of a universal joint's two."""
         name = name or joint
-        self._said.actuators.append(
-            ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque)
-        )
+        self._said.actuators.append(ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque))
         return name
 
     def add_motor(self, joint: str, *, axis: int = 0, name: str | None = None) -> str:
@@ -354,9 +352,7 @@ class Builder:
     ) -> str:
         """Push a body with u·`direction` [N] at `position`, both fixed in its frame."""
         name = name or f"{body} force"
-        self._said.actuators.append(
-            ActuatorNote(name, "force", body, direction=direction, point=position)
-        )
+        self._said.actuators.append(ActuatorNote(name, "force", body, direction=direction, point=position))
         return name
 
     def add_torque(self, body: str, *, direction: Numbers, name: str | None = None) -> str:

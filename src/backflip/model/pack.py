@@ -53,9 +53,7 @@ def _rows(items, width: int) -> np.ndarray:
 
 
 def _world_leaves(said: Description) -> dict:
-    places = [
-        (s.position if isinstance(s, IMU | Distance) else np.zeros(3)) for s in said.sensors
-    ]
+    places = [(s.position if isinstance(s, IMU | Distance) else np.zeros(3)) for s in said.sensors]
     targets = [(s.target if isinstance(s, Distance) else np.zeros(3)) for s in said.sensors]
     return {
         "gravity": said.gravity,

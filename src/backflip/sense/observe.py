@@ -56,7 +56,15 @@ def observe(model: Model, state: State) -> Array:
 
 def reading_sizes(model: Model) -> tuple[int, ...]:
     """How many numbers each sensor gives."""
-    fixed = {Position: 3, Velocity: 3, Orientation: 9, AngularVelocity: 3, IMU: 6, ContactForce: 3, Distance: 1}
+    fixed = {
+        Position: 3,
+        Velocity: 3,
+        Orientation: 9,
+        AngularVelocity: 3,
+        IMU: 6,
+        ContactForce: 3,
+        Distance: 1,
+    }
     facts = model.topology
     return tuple(
         fixed[type(s)] if type(s) in fixed else sum(j == facts.joint(s.joint) for j, _ in facts.coordinates)  # type: ignore[union-attr]

@@ -33,9 +33,7 @@ class Strike(NamedTuple):
     """whether last step's impulse is a good start"""
 
 
-def strike(
-    gap: Array, rate: Array, rate_before: Array, restitution: Array, weak: Array, dt: float
-) -> Strike:
+def strike(gap: Array, rate: Array, rate_before: Array, restitution: Array, weak: Array, dt: float) -> Strike:
     """Strike of a row with `gap` [m] at mid-step and gap `rate` [m/s] with all but one-sided rows applied.
 
     rate_before is the rate at the start. With ℓ the time left after touching and a the free acceleration:

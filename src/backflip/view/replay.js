@@ -241,7 +241,7 @@ window.addEventListener("keydown", (event) => {
 });
 
 const shown = data.parts.some((part) => part.kind === "plane") ? ` · tiles of ${+tile_length().toPrecision(3)} m` : "";
-by_id("facts").textContent = `${data.bodies} bodies · ${duration.toFixed(2)} s${shown}`;
+by_id("facts").textContent = `${data.bodies} ${data.bodies === 1 ? "body" : "bodies"} · ${duration.toFixed(2)} s${shown}`;
 resize();
 go_home();
 set_playing(playing);

@@ -72,7 +72,7 @@ def _demo(asked: argparse.Namespace) -> int:
     record = _run_one("ball", asked.out, asked.seed, None)
     print(
         f"{record['converged']} of {len(record['iterations'])} throws found by gradient, "
-        f"{record['evaluations']} iterations at the median, {record['times_faster']} times faster than CMA-ES."
+        f"{record['evaluations']} iterations (median), {record['times_faster']} times faster than CMA-ES."
     )
     print("What to look at:")
     for file in record.get("files", []):

@@ -1,4 +1,4 @@
-"""The committed throws still land, and the search still finds one: in float32, as the command line runs it."""
+"""The committed throws still land, and the search still finds one: in float32, as the command runs it."""
 
 import json
 import os

@@ -203,7 +203,7 @@ def _summary(gradient: list[Search], evolution: list[Search], compiling: float) 
         "cma": np.median(column(evolution, "seconds")),
     }
     return {
-        "evaluations": int(np.median(column(gradient, "evaluations"))),
+        "evaluations": float(np.median(column(gradient, "evaluations"))),
         "error": max(s.errors[-1] for s in gradient),
         "converged": sum(column(gradient, "converged")),
         "iterations": column(gradient, "evaluations"),

@@ -1,6 +1,7 @@
 """Contact: bouncing, sliding, rolling, resting."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -115,3 +116,23 @@ def test_dropping_a_ball_in_a_planar_scene_keeps_it_in_the_plane():
     states = run(model, state, dt=0.005, seconds=1)
     assert float(jnp.abs(states.p_WB[..., 1]).max()) == 0
     assert float(jnp.abs(states.w_WB[..., [0, 2]]).max()) == 0
+
+
+def test_a_foot_ten_thousand_times_lighter_than_its_robot_stands_in_float32():
+    b = bf.Builder()
+    b.add_ground()
+    b.add_body("robot", bf.Box((0.3, 0.3, 0.3)), mass=100.0, position=(0, 0, 0.3), collide=False)
+    b.add_body("foot", bf.Sphere(0.05), mass=0.01, position=(0, 0, 0.05))
+    b.add_fixed("ankle", "robot", "foot")
+    model = jax.tree.map(lambda x: x.astype(jnp.float32), b.build())
+    end = last(run(model, bf.rest(model), dt=0.01, seconds=0.5))
+    assert end.p_WB.dtype == jnp.float32 and abs(float(end.p_WB[1, 2]) - 0.05) < 1e-3
+
+
+def test_a_skewed_body_stays_in_the_plane_of_a_planar_scene():
+    b = bf.Builder(gravity=(0, 0, 0), planar=True)
+    b.add_body("plate", bf.Box((0.1, 0.2, 0.6)), rotation=(0.5, 0, 0), spin=(0, 5, 0))
+    model = b.build()
+    end = last(run(model, bf.rest(model), dt=0.01, seconds=2))
+    assert np.allclose(end.w_WB, [[0, 5, 0]], atol=1e-9)
+    assert np.allclose(end.R_WB[0, 1], bf.rest(model).R_WB[0, 1], atol=1e-9)

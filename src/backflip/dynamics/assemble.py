@@ -30,6 +30,8 @@ class Block(NamedTuple):
     """(r,)"""
     reuse: Array
     """(r,) whether last step's impulse is a good start"""
+    spare: np.ndarray
+    """(r,) whether the tree may hold already what the row holds"""
 
 
 def limit_block(model: Model, moves: Coordinates, smooth: Array, before: Array, dt: float) -> Block:
@@ -41,7 +43,19 @@ def limit_block(model: Model, moves: Coordinates, smooth: Array, before: Array, 
         rate, earlier = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
         hit = strike(gap, rate, earlier, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
         ends = jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf)
-        sides.append(Block(moves.a[c], moves.b[c], J_A, J_B, hit.target, *ends, hit.early, hit.near))
+        sides.append(
+            Block(
+                moves.a[c],
+                moves.b[c],
+                J_A,
+                J_B,
+                hit.target,
+                *ends,
+                hit.early,
+                hit.near,
+                np.zeros(len(c), bool),
+            )
+        )
     return _lay(sides)
 
 
@@ -53,7 +67,8 @@ def servo_block(model: Model, moves: Coordinates, u: Array, dt: float) -> Block:
     wanted = saturate(model.gain * (u[place] - moves.angle[c]), model.max_velocity)
     most = model.max_torque * dt
     no, yes = jnp.zeros_like(wanted), jnp.ones(wanted.shape, bool)
-    return Block(moves.a[c], moves.b[c], moves.J_A[c], moves.J_B[c], wanted, -most, most, no, yes)
+    spare = np.zeros(len(c), bool)
+    return Block(moves.a[c], moves.b[c], moves.J_A[c], moves.J_B[c], wanted, -most, most, no, yes, spare)
 
 
 def held_block(model: Model, joints: dict[str, Joints], role: str, dt: float) -> Block | None:
@@ -72,7 +87,8 @@ def held_block(model: Model, joints: dict[str, Joints], role: str, dt: float) ->
         free = jnp.full_like(target, jnp.inf)
         a, b = np.repeat(some.a, count), np.repeat(some.b, count)
         yes = jnp.ones(target.shape, bool)
-        blocks.append(Block(a, b, J_A, J_B, target, -free, free, jnp.zeros_like(target), yes))
+        zero, spare = jnp.zeros_like(target), np.ones(len(a), bool)
+        blocks.append(Block(a, b, J_A, J_B, target, -free, free, zero, yes, spare))
     return _lay(blocks) if blocks else None
 
 
@@ -103,7 +119,8 @@ def contact_block(model: Model, touch: Contacts, smooth: Array, before: Array, d
     early, reuse = (jnp.repeat(x, 3) for x in (hit.early, hit.near))
     a, b = np.repeat(touch.a, 3), np.repeat(touch.b, 3)
     none = jnp.zeros(0, target.dtype)
-    return Block(a, b, J_A.reshape(-1, 6), J_B.reshape(-1, 6), target, none, none, early, reuse)
+    rows = J_A.reshape(-1, 6), J_B.reshape(-1, 6)
+    return Block(a, b, *rows, target, none, none, early, reuse, np.zeros(len(a), bool))
 
 
 def _rate(a: np.ndarray, b: np.ndarray, J_A: Array, J_B: Array, twist: Array) -> Array:
@@ -135,10 +152,16 @@ def lay_rows(
         upper=all_rows.upper,
         softness=jnp.zeros_like(all_rows.target),
         friction=friction,
-        bare=_bare(bodies, mass, all_rows),
+        least=_bare(bodies, mass, all_rows) * _rounding(all_rows.spare, bodies.mass.dtype),
         early=all_rows.early,
         start=jnp.where(all_rows.reuse, force * dt, 0),
     )
+
+
+def _rounding(spare: np.ndarray, dtype) -> Array:
+    """(r,) the part of a row's bare A that can be rounding, or misalignment where a row may be spare."""
+    eps = jnp.finfo(dtype).eps
+    return jnp.asarray(np.where(spare, eps**0.5, 32 * eps), dtype)
 
 
 def _bare(bodies: Bodies, mass: Spread, rows: Block) -> Array:

@@ -59,8 +59,13 @@ def precession(bodies: Bodies, R: Array, w: Array, L: Array) -> Array:
     return -spins(bodies, R, cross(w, L))
 
 
-def drift(bodies: Bodies, here: Motion, time: float) -> Motion:
-    """Fly freely for `time` [s], second order in rotation; momenta stay exactly what they were."""
+def drift(bodies: Bodies, here: Motion, time: float, planar: bool) -> Motion:
+    """Fly freely for `time` [s], second order in rotation; momenta stay exactly what they were.
+
+    In a planar scene the plane takes what would tilt a body out of it, and the spin about y stays.
+    """
+    if planar:
+        return Motion(here.p + time * here.v, rotate(time * here.w, here.R), here.v, here.w)
     L = angular_momenta(bodies, here.R, here.w)
     turn = time * (here.w + time / 2 * precession(bodies, here.R, here.w, L))
     R = rotate(turn, here.R)

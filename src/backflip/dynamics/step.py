@@ -51,15 +51,17 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     bodies = bodies_of(model)
     start = Motion(state.p_WB, state.R_WB, state.v_WB, state.w_WB)
 
-    mid = drift(bodies, start, h)
+    planar = model.topology.planar
+    mid = drift(bodies, start, h, planar)
     mass, L = spread(bodies, mid.R), angular_momenta(bodies, mid.R, mid.w)
-    joints = all_joints(model, bodies, mid, precession(bodies, mid.R, mid.w, L))
+    alone = jnp.zeros_like(mid.w) if planar else precession(bodies, mid.R, mid.w, L)
+    joints = all_joints(model, bodies, mid, alone)
     moves = coordinate_rows(model, joints)
     branches, smooth = _without_rows(model, bodies, mid, mass, joints, moves, u, dt)
     twist, shift, force = _with_rows(
         scheme, model, bodies, mid, mass, joints, moves, branches, smooth, state.force, u
     )
-    end = drift(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h)
+    end = drift(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h, planar)
 
     # an impulse that struck before mid-step has moved its bodies for longer
     p, R = end.p + shift[:, :3], rotate(shift[:, 3:], end.R)

@@ -46,8 +46,8 @@ def rollout(
     """Simulate `steps` steps from `state`.
 
     `policy(observation, memory) -> (u, memory)` closes the loop; an array (steps, controls) is played
-    as it is; None lets everything go. Gradients need memory for about 2 √steps states plus the
-    trajectory returned: the steps between are recomputed.
+    as it is; None is u = 0. Gradients need memory for √steps states, the inner workings of √steps
+    steps, and the trajectory returned: the steps between are recomputed.
     """
     if policy is None or callable(policy):
         if steps is None:

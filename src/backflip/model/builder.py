@@ -123,7 +123,8 @@ class Builder:
 
         Give `mass` [kg] or `density` [kg/m³, default 1000]; `inertia` [kg m²], (3,) or (3, 3) about the
         centre of mass, which then is the body's origin, or leave it to the shapes. `rotation` is a matrix
-        (3, 3) or a rotation vector (3,) [rad]. Bodies of one `group` never touch each other.
+        (3, 3) or a rotation vector (3,) [rad]; `velocity` is that of the centre of mass.
+        Bodies of one `group` never touch each other.
         """
         self._said.bodies.append(
             BodyNote(name, mass, density, inertia, position, rotation, velocity, spin, group)
@@ -366,7 +367,7 @@ class Builder:
         self._said.sensors.extend(sensors)
 
     def ignore_contact(self, body: str, other: str) -> None:
-        """Let two bodies pass through each other; "world" stands for everything that never moves."""
+        """Let two bodies pass through each other; "world" stands for the shapes put on the world."""
         self._said.apart.append((body, other))
 
     def build(self) -> Model:

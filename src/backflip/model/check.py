@@ -28,6 +28,8 @@ def check(said: Description) -> None:
     _check_names("shape", [s.name for s in said.shapes])
     _check_names("joint", [j.name for j in said.joints])
     _check_names("actuator", [a.name for a in said.actuators])
+    if not said.bodies:
+        _fail("Builder", "there is no body", "add one with add_body()")
     known = {WORLD_NAME} | {b.name for b in said.bodies}
     for shape in said.shapes:
         _check_known(f'shape "{shape.name}"', "body", shape.body, known)
@@ -55,7 +57,8 @@ def warn_of_overlap(model: Model) -> None:
         return
     for (i, k), gap in zip(facts.pairs, np.asarray(_least_gaps(model)), strict=True):
         a, b = facts.shapes[i], facts.shapes[k]
-        smallest = min(float(np.max(model.size[x])) for x in (i, k) if facts.shapes[x].kind != "plane")
+        sizes = np.concatenate([np.asarray(model.size[x]) for x in (i, k)])
+        smallest = float(np.min(sizes[sizes > 0]))
         if -gap > DEEP * smallest:
             warnings.warn(
                 f'shapes "{a.name}" and "{b.name}" start {-gap:.3g} m inside each other; '
@@ -167,7 +170,7 @@ def _check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:
     for what in ("position", "velocity", "spin"):
         _check_vector(who, what, getattr(note, what))
     _check_rotation(who, note.rotation)
-    if note.mass is not None and note.density is not None:
+    if note.mass is not None and any(d is not None for d in (note.density, *(s.density for s in shapes))):
         _fail(who, "both mass and density are given", "give one of them")
     if note.mass is not None:
         _check_positive(who, "mass", note.mass, "give a positive mass in kg")
@@ -211,6 +214,8 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
         _fail(who, "the world cannot be the child", "make the world the parent")
     if note.position is not None:
         _check_vector(who, "position", note.position)
+    if len(note.axes) != COORDINATES[note.kind]:
+        _fail(who, f"{len(note.axes)} axes are given", f"a {note.kind} joint has {COORDINATES[note.kind]}")
     axes = [_check_vector(who, "axis", axis) for axis in note.axes]
     for axis in axes:
         if np.linalg.norm(axis) < 1e-9:

@@ -88,11 +88,6 @@ class Topology:
         """Coordinates that have limits."""
         return tuple(c for c, (j, k) in enumerate(self.coordinates) if self.joints[j].limited[k])
 
-    def coordinate(self, joint: str, axis: int = 0) -> int:
-        """Index of a joint's coordinate."""
-        j = self.joint(joint)
-        return self.coordinates.index((j, axis))
-
     def joint(self, name: str) -> int:
         """Index of a joint by name."""
         return [fact.name for fact in self.joints].index(name)

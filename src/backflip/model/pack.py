@@ -1,5 +1,6 @@
 """From a checked description to arrays: joint frames, materials, the spanning tree, contact pairs."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ from backflip.geometry import KINDS
 from backflip.model.builder import WORLD_NAME, Description, JointNote, Numbers
 from backflip.model.facts import COORDINATES, WORLD, ActuatorFact, JointFact, ShapeFact, Topology
 from backflip.model.model import Model
-from backflip.model.sensors import IMU, Distance
+from backflip.model.sensors import IMU, Distance, Sensor
 
 DEFAULT_DENSITY = 1000.0
 """[kg/m³] water: about what people, wood and robots average"""
@@ -180,10 +181,16 @@ def _topology(said: Description) -> Topology:
         shapes=shapes,
         pairs=_pairs(said, joints, shapes),
         actuators=tuple(ActuatorFact(a.name, a.kind, _driven(said, joints, a)) for a in said.actuators),
-        sensors=tuple(said.sensors),
+        sensors=tuple(_hashable(s) for s in said.sensors),
         planar=said.planar,
         inertia_given=tuple(b.inertia is not None for b in said.bodies),
     )
+
+
+def _hashable(sensor: Sensor) -> Sensor:
+    """The same sensor with its vectors as tuples."""
+    vectors = {k: tuple(map(float, v)) for k, v in vars(sensor).items() if k in ("position", "target")}
+    return replace(sensor, **vectors)  # type: ignore[arg-type]
 
 
 def _driven(said: Description, joints: tuple[JointFact, ...], note) -> int:

@@ -21,6 +21,7 @@ def rest(model: Model, angles: Array | None = None) -> State:
     """The start state; `angles` (c,) [rad] or [m] are the joint coordinates, 0 as described.
 
     Children are placed by forward kinematics, so a changed length moves everything below it.
+    Coordinates of loop and soft joints follow from the rest; velocities stay as described.
     Bodies hung by ball or fixed joints keep their described orientation relative to the parent.
     """
     facts = model.topology

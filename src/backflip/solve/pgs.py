@@ -71,7 +71,7 @@ def _arrange(rows: Rows, A: Array, velocity: Array) -> _Problem:
     diagonal = jnp.diagonal(A)
     # a row that only moves what joints hold already (out-of-plane rows of a four-bar loop) has A = 0 up
     # to rounding and to small misalignments: it keeps its impulse instead of dividing by nothing
-    free = diagonal > jnp.finfo(A.dtype).eps ** 0.5 * rows.bare
+    free = diagonal > rows.least
     step = jnp.where(free, 1 / jnp.where(free, diagonal, 1), 0)
     return _Problem(
         A_scalar=A[:s],

@@ -25,8 +25,8 @@ class Rows(NamedTuple):
     """(r,) [1/kg] velocity given up per impulse; 0: rigid"""
     friction: Array
     """(k,) Coulomb's μ of the contacts"""
-    bare: Array
-    """(r,) [1/kg] what A's diagonal would be if no joint held the bodies"""
+    least: Array
+    """(r,) [1/kg] a smaller A on the diagonal means that the row moves nothing that is free to move"""
     early: Array
     """(r,) [s] how long before mid-step the impulse acts"""
     start: Array
@@ -39,7 +39,8 @@ def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float)
     For the mass m = 1/A a row feels, k = m ω² and c = 2 m ζ ω (Catto 2011):
         J V + γ λ = −rate C,   γ = 1/(dt d),   rate = k/d,   d² = c² + (dt k)²
     C is the error at mid-step, where a spring that is slow beside dt needs no implicit damping of its own:
-    Catto's d = c + dt k, meant for the error at the start, would add ω dt/2 to ζ.
+    Catto's d = c + dt k, meant for the error at the start, would add ω dt/2 to ζ; this makes it
+    √(ζ² + (ω dt/2)²).
     frequency → ∞: γ → 0 and rate → 1/dt, a rigid row that mends its error in one step.
     """
     omega = 2 * math.pi * frequency

@@ -34,7 +34,7 @@ class Strike(NamedTuple):
 
 
 def strike(gap: Array, rate: Array, rate_before: Array, restitution: Array, weak: Array, dt: float) -> Strike:
-    """Strike of a row with `gap` [m] at mid-step and gap `rate` [m/s] with all but one-sided rows applied.
+    """Strike of a row with `gap` [m] at mid-step and gap `rate` [m/s] before any row has acted.
 
     rate_before is the rate at the start. With ℓ the time left after touching and a the free acceleration:
         gap + (dt/2) rate = gap at the end if nothing struck = rate ℓ − a ℓ²/2

@@ -105,4 +105,4 @@ class State(eqx.Module):
     dw_WB: Array
     """(n, 3) [rad/s²] mean angular acceleration over the last step, in W"""
     force: Array
-    """(r,) [N] or [N m] row forces of the last step: limits, servos, loop and soft joints, contacts by three"""
+    """(r,) [N] or [N m] row forces of the last step: limits, servos, loops, soft joints, contacts by three"""

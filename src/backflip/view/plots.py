@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 STYLE: dict[Any, Any] = {
     "font.size": 11,
     "axes.titlesize": 12,
-    "axes.titleweight": "semibold",
+    "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,

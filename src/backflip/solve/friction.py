@@ -17,7 +17,7 @@ class Friction(eqx.Module):
 
 
 class Cone(Friction):
-    """|λ_t| <= μ λ_n: the same in every direction."""
+    """‖λ_t‖ <= μ λ_n: the same in every direction."""
 
     def update(self, A: Array, step: Array, sliding: Array, impulse: Array, bound: Array) -> Array:
         """One step against the sliding by the larger eigenvalue of A, then radially onto the disc."""
@@ -31,7 +31,7 @@ class Cone(Friction):
 
 
 class Pyramid(Friction):
-    """|λ_t1| <= μ λ_n and |λ_t2| <= μ λ_n: each tangent by itself, as Degrave et al. have it."""
+    """−μ λ_n <= λ_t <= μ λ_n: each tangent by itself, as Degrave et al. have it."""
 
     def update(self, A: Array, step: Array, sliding: Array, impulse: Array, bound: Array) -> Array:
         """One tangent after the other."""

@@ -29,7 +29,7 @@ def rows(target, lower=(), upper=(), friction=(), softness=None, start=None) -> 
         upper=jnp.asarray(upper, float),
         softness=zero if softness is None else jnp.asarray(softness),
         friction=jnp.asarray(friction, float),
-        bare=zero,
+        least=zero,
         early=zero,
         start=zero if start is None else jnp.asarray(start),
     )

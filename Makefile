@@ -1,9 +1,9 @@
-# setup once, then: make demo | test | lint | reproduce | docs | clean
+# setup once, then: make demo | test | lint | laws | reproduce | docs | clean
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: setup demo test lint reproduce docs clean
+.PHONY: setup demo test lint laws reproduce docs clean
 
 setup: .venv/.installed
 
@@ -27,7 +27,11 @@ lint: setup
 test: lint
 	@$(BIN)/pytest --quiet
 
-reproduce: setup
+laws: setup
+	@$(BIN)/pytest --quiet tests/laws tests/dynamics/test_mujoco.py --laws results/laws.json
+
+reproduce: laws
+	@$(BIN)/backflip gradients
 	@$(BIN)/backflip run all
 	@$(BIN)/backflip verify
 

@@ -28,7 +28,7 @@ def rows(target, lower=(), upper=(), friction=(), softness=None, start=None) -> 
         lower=jnp.asarray(lower, float),
         upper=jnp.asarray(upper, float),
         softness=zero if softness is None else jnp.asarray(softness),
-        friction=jnp.asarray(friction, float),
+        friction=tuple(jnp.asarray(mu, float) for mu in friction),
         least=zero,
         early=zero,
         start=zero if start is None else jnp.asarray(start),
@@ -63,38 +63,41 @@ def test_clamped_and_soft_rows_solve_the_bounded_least_squares(seed):
     np.testing.assert_allclose(found, exact, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3)], ids=["apart", "one patch"])
 @quick
-@given(seeds)
-def test_slippery_contacts_solve_the_nonnegative_least_squares_of_their_normals(seed):
+@given(seed=seeds)
+def test_slippery_contacts_solve_the_nonnegative_least_squares_of_their_normals(shape, seed):
     random = np.random.default_rng(seed)
     A, b = spd(random, 9), random.normal(size=9)
     normals = np.arange(0, 9, 3)
     L = np.linalg.cholesky(A[np.ix_(normals, normals)])
     exact, _ = nnls(L.T, -np.linalg.solve(L, b[normals]))
-    found = solve(PGS(sweeps=500), rows(np.zeros(9), friction=np.zeros(3)), A, b)
+    found = solve(PGS(sweeps=500), rows(np.zeros(9), friction=[np.zeros(shape)]), A, b)
     np.testing.assert_allclose(found[normals], exact, atol=1e-7)
     assert not np.delete(found, normals).any()
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3)], ids=["apart", "one patch"])
 @pytest.mark.parametrize("friction", [Cone(), Pyramid()], ids=["cone", "pyramid"])
 @quick
-@given(seeds, st.sampled_from([1, 3, 500]))
-def test_friction_never_leaves_its_bound(friction, seed, sweeps):
+@given(seed=seeds, sweeps=st.sampled_from([1, 3, 500]))
+def test_friction_never_leaves_its_bound(shape, friction, seed, sweeps):
     random = np.random.default_rng(seed)
     A, b, mu = spd(random, 9), random.normal(size=9), random.uniform(0, 1, 3)
-    found = solve(PGS(sweeps, friction), rows(np.zeros(9), friction=mu), A, b).reshape(3, 3)
+    found = solve(PGS(sweeps, friction), rows(np.zeros(9), friction=[mu.reshape(shape)]), A, b).reshape(3, 3)
     normal, tangent = np.asarray(found[:, 0]), np.asarray(found[:, 1:])
     size = np.abs(tangent).max(-1) if isinstance(friction, Pyramid) else np.linalg.norm(tangent, axis=-1)
     assert (normal >= 0).all() and (size <= mu * normal + 1e-12).all()
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3)], ids=["apart", "one patch"])
 @pytest.mark.parametrize("friction", [Cone(), Pyramid()], ids=["cone", "pyramid"])
 @quick
-@given(seeds)
-def test_contacts_part_stick_or_slide_against_their_friction(friction, seed):
+@given(seed=seeds)
+def test_contacts_part_stick_or_slide_against_their_friction(shape, friction, seed):
     random = np.random.default_rng(seed)
     A, b, mu = spd(random, 9), random.normal(size=9), random.uniform(0, 0.5, 3)
-    found = np.asarray(solve(PGS(500, friction), rows(np.zeros(9), friction=mu), A, b))
+    found = np.asarray(solve(PGS(500, friction), rows(np.zeros(9), friction=[mu.reshape(shape)]), A, b))
     leaving, sliding = (A @ found + b).reshape(3, 3)[:, 0], (A @ found + b).reshape(3, 3)[:, 1:]
     normal, tangent = found.reshape(3, 3)[:, 0], found.reshape(3, 3)[:, 1:]
     assert (leaving > -1e-6).all() and np.abs(normal * leaving).max() < 1e-6
@@ -113,7 +116,7 @@ def test_a_cone_pushes_alike_in_every_direction_and_a_pyramid_does_not():
     A, mu = np.eye(3), [0.5]
     for angle in np.linspace(0, np.pi / 2, 7):
         b = np.array([-1.0, 9 * np.cos(angle), 9 * np.sin(angle)])
-        contact = rows(np.zeros(3), friction=mu)
+        contact = rows(np.zeros(3), friction=[np.array([mu])])
         cone, pyramid = (np.asarray(solve(PGS(5, f), contact, A, b))[1:] for f in (Cone(), Pyramid()))
         np.testing.assert_allclose(cone, -0.5 * b[1:] / 9, atol=1e-12)
         np.testing.assert_allclose(pyramid, np.clip(-b[1:], -0.5, 0.5), atol=1e-12)

@@ -137,7 +137,7 @@ def _lay(blocks: list[Block]) -> Block:
 
 
 def lay_rows(
-    bodies: Bodies, mass: Spread, blocks: list[Block], force: Array, friction: Array, dt: float
+    bodies: Bodies, mass: Spread, blocks: list[Block], force: Array, friction: tuple[Array, ...], dt: float
 ) -> Rows:
     """One set of Rows from blocks whose last is the contacts' (if there are any)."""
     all_rows = _lay(blocks)

@@ -31,8 +31,8 @@ class Contacts(NamedTuple):
     arm_A: Array
     arm_B: Array
     """(k, 3) [m] contact point from the centres of mass, in W"""
-    friction: Array
-    """(k,)"""
+    friction: tuple[Array, ...]
+    """(m, c) for every m patches of c contacts"""
     restitution: Array
     """(k,)"""
 
@@ -63,7 +63,10 @@ def collide(model: Model, bodies: Bodies, at: Motion, dt: float) -> Contacts | N
     body = np.array([s.body for s in model.topology.shapes])
     i, k = contact_shapes(model)
     friction, restitution = _materials(model, i, k)
-    return Contacts(body[i], body[k], gap, normal, arm_A, arm_B, friction, restitution)
+    sizes = [(len(pairs), PAIRS[kind].count) for kind, pairs in pair_kinds(model)]
+    ends = np.cumsum([m * c for m, c in sizes])[:-1]
+    patches = tuple(x.reshape(size) for x, size in zip(jnp.split(friction, ends), sizes, strict=True))
+    return Contacts(body[i], body[k], gap, normal, arm_A, arm_B, patches, restitution)
 
 
 def _materials(model: Model, i: np.ndarray, k: np.ndarray) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from backflip.dynamics.assemble import (
 from backflip.dynamics.contacts import collide
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
 from backflip.dynamics.motion import Motion, Spread, angular_momenta, drift, precession, spread
-from backflip.dynamics.tree import Branch, branches_of, respond, velocities
+from backflip.dynamics.tree import Branch, branches_of, mobility, respond, velocities
 from backflip.math import cross, matvec, rotate
 from backflip.model import Bodies, Model, State, bodies_of
 from backflip.model.facts import FREEDOMS
@@ -164,19 +164,16 @@ def _with_rows(
     ]
     contact = None if touch is None else contact_block(model, touch, smooth, mid.twist, dt)
     blocks = [b for b in (*scalar, contact) if b is not None]
-    friction = jnp.zeros(0, force.dtype) if touch is None else touch.friction
+    friction = () if touch is None else touch.friction
     if not blocks:
         return smooth, jnp.zeros_like(smooth), force
     rows = lay_rows(bodies, mass, blocks, force, friction, dt)
-    # W = M⁻¹ Jᵀ: what a unit of each impulse does to every body
-    W = respond(branches, rows.J)
-    r = rows.target.shape[0]
-    flat_J, flat_W = rows.J.reshape(r, -1), W.reshape(r, -1)
-    A = flat_J @ flat_W.T
+    A = mobility(branches, rows.J)
     soft = soft_joints(model, joints)
     first = rows.lower.shape[0] - len(soft)
     rows = soften_rows(model, rows, soft, first, A, dt)
+    flat_J = rows.J.reshape(rows.target.shape[0], -1)
     impulse = scheme.solver.solve(rows, A, flat_J @ smooth.reshape(-1))
-    kick = (impulse @ flat_W).reshape(smooth.shape)
-    shift = ((rows.early * impulse) @ flat_W).reshape(smooth.shape)
+    wrench = jnp.stack([impulse, rows.early * impulse]) @ flat_J
+    kick, shift = respond(branches, wrench.reshape(2, *smooth.shape))
     return smooth + kick, shift, impulse / dt

@@ -156,16 +156,9 @@ def velocities(branches: tuple[Branch, ...], momentum: Array, effort: dict[int, 
 
 def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
     """Twists (r, n, 6) that impulses `wrench` (r, n, 6) cause with all joints holding: M⁻¹ wrench."""
-    pulls = []
-    for branch in reversed(branches):
-        h = wrench[:, branch.bodies]
-        pull = matvec(branch.D_inverse, vecmat(h, branch.S))
-        if branch.hung:
-            left = h - matvec(branch.U, pull) if branch.S.shape[-1] else h
-            wrench = wrench.at[:, branch.parents].add(_shift_wrench(left, branch.apart))
-        pulls.append(pull)
     twist = jnp.zeros_like(wrench)
-    for branch, pull in zip(branches, reversed(pulls), strict=True):
+    for branch, felt in zip(branches, _felt(branches, wrench), strict=True):
+        pull = matvec(branch.D_inverse, felt)
         if not branch.hung:
             here = matvec(branch.S, pull)
         else:
@@ -174,3 +167,28 @@ def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
             here = carried + matvec(branch.S, q)
         twist = twist.at[:, branch.bodies].set(here)
     return twist
+
+
+def mobility(branches: tuple[Branch, ...], J: Array) -> Array:
+    """A (r, r) = J M⁻¹ Jᵀ with all joints holding, from the inward pass alone.
+
+    Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t, t (f,) what a row's impulse is worth to a joint
+    after all that hangs from it has given way.
+    """
+    r = J.shape[0]
+    felt = _felt(branches, J)
+    given = [matvec(b.D_inverse, t).reshape(r, -1) for b, t in zip(branches, felt, strict=True)]
+    return jnp.concatenate([t.reshape(r, -1) for t in felt], -1) @ jnp.concatenate(given, -1).T
+
+
+def _felt(branches: tuple[Branch, ...], wrench: Array) -> list[Array]:
+    """By branch, what impulses (r, n, 6) are worth to its joints (r, k, f), carried inwards."""
+    felt = []
+    for branch in reversed(branches):
+        h = wrench[:, branch.bodies]
+        t = vecmat(h, branch.S)
+        if branch.hung:
+            left = h - matvec(branch.U, matvec(branch.D_inverse, t)) if branch.S.shape[-1] else h
+            wrench = wrench.at[:, branch.parents].add(_shift_wrench(left, branch.apart))
+        felt.append(t)
+    return felt[::-1]

@@ -1,4 +1,7 @@
-"""Rows: what must hold. Scalar rows first, then contacts, three rows each: normal and two tangents."""
+"""Rows: what must hold. Scalar rows first, then contacts, three rows each: normal and two tangents.
+
+Contacts of one pair of shapes form a patch.
+"""
 
 import math
 from typing import NamedTuple
@@ -23,8 +26,8 @@ class Rows(NamedTuple):
     """(s,) [N s] greatest impulse of the scalar rows"""
     softness: Array
     """(r,) [1/kg] velocity given up per impulse; 0: rigid"""
-    friction: Array
-    """(k,) Coulomb's μ of the contacts"""
+    friction: tuple[Array, ...]
+    """Coulomb's μ of the contacts, an array (m, c) for every m patches of c contacts"""
     least: Array
     """(r,) [1/kg] a smaller A on the diagonal means that the row moves nothing that is free to move"""
     early: Array

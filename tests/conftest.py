@@ -3,6 +3,10 @@
 import os
 from pathlib import Path
 
+import pytest
+
+from backflip.experiments.base import save_result
+
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
     + " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -11,10 +15,6 @@ os.environ["XLA_FLAGS"] = (
 import jax
 
 jax.config.update("jax_enable_x64", True)
-
-import pytest
-
-from backflip.experiments.base import save_result
 
 DOCS, MARKS = Path("docs/physics.md"), ("<!-- laws -->", "<!-- /laws -->")
 

@@ -1,9 +1,9 @@
-# setup once, then: make demo | test | lint | laws | reproduce | docs | clean
+# setup once, then: make demo | test | lint | laws | bench | reproduce | docs | clean
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: setup demo test lint laws reproduce docs clean
+.PHONY: setup demo test lint laws bench reproduce docs clean
 
 setup: .venv/.installed
 
@@ -29,6 +29,9 @@ test: lint
 
 laws: setup
 	@$(BIN)/pytest --quiet tests/laws tests/dynamics/test_mujoco.py --laws results/laws.json
+
+bench: setup
+	@$(BIN)/backflip bench
 
 reproduce: laws
 	@$(BIN)/backflip gradients

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "experiments": {PUBLIC, "view", "robots"},
     "cli": {"experiments", "view"},
     "__init__": {"public"},
-    "public": {"math", "solve", "geometry", "model", "dynamics", "sense", "control", "learn", "view"},
+    "public": {"math", "lanes", "solve", "geometry", "model", "dynamics", "sense", "control", "learn", "view"},
 }
 """Who may import whom, bottom up; every room may import itself."""
 

@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -65,6 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     view = add("view", _view, "Open a replay page in the browser.")
     view.add_argument("file", metavar="FILE", type=Path)
     add("gradients", _gradients, "Check every gradient against differences and write the table.", out)
+    bench = add("bench", _bench, "Measure speed beside XLA and MuJoCo, every claim in one run.", as_json)
+    bench.add_argument("--quick", action="store_true", help="a short form, to see that everything runs")
+    bench.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    place = f"results folder ({RESULTS}; with --quick a temporary one)"
+    bench.add_argument("--out", type=Path, metavar="DIR", help=place)
     return parser
 
 
@@ -169,6 +175,30 @@ def _gradients(asked: argparse.Namespace) -> int:
     _cache_compilations()
     print(importlib.import_module("backflip.experiments.gradients").write_table(asked.out))
     return OK
+
+
+def _bench(asked: argparse.Namespace) -> int:
+    from backflip.experiments import Progress, bench, bench_report
+    from backflip.experiments.bench_plan import FULL, QUICK
+
+    if asked.quick and asked.resume and not asked.out:
+        raise Refused("--quick writes to a temporary folder; name the one to --resume with --out")
+    out = asked.out or (Path(tempfile.mkdtemp(prefix="backflip-bench-")) if asked.quick else RESULTS)
+    size = QUICK if asked.quick else FULL
+    try:
+        record = bench.run(out, size=size, progress=Progress(), resume=asked.resume)
+    except bench.Unable as reason:
+        raise Refused(str(reason)) from reason
+    except KeyboardInterrupt:
+        _tell(f"\nstopped bench: {out / 'bench' / 'measurements.json'} has the figures so far")
+        _tell(f"go on with: backflip bench{' --quick' * asked.quick} --out {out} --resume")
+        raise
+    _tell(f"bench: result in {out / 'bench.json'}, files in {out / 'bench'}")
+    if asked.json:
+        print(json.dumps({"ok": record["ok"], "claims": record["claims"]}))
+    else:
+        bench_report.show(record, size)
+    return OK if record["ok"] else FAILED
 
 
 def _named(name: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from backflip.dynamics import Scheme, angular_momentum, energy, joint_error, momentum, step
 from backflip.geometry import Box, Capsule, Plane, Sphere
+from backflip.lanes import backend
 from backflip.learn import Trajectory, rollout
 from backflip.model import (
     IMU,
@@ -45,6 +46,7 @@ __all__ = [
     "Trajectory",
     "Velocity",
     "angular_momentum",
+    "backend",
     "energy",
     "joint_error",
     "momentum",

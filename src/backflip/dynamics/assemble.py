@@ -8,8 +8,7 @@ from jax import Array
 
 from backflip.dynamics.contacts import Contacts, tangents
 from backflip.dynamics.joints import Coordinates, Joints, row_pair
-from backflip.dynamics.motion import Spread
-from backflip.math import cross, dot, matvec, norm, saturate
+from backflip.math import cross, dot, norm, saturate
 from backflip.model import Bodies, Model
 from backflip.solve import Rows, soften, strike
 
@@ -137,7 +136,7 @@ def _lay(blocks: list[Block]) -> Block:
 
 
 def lay_rows(
-    bodies: Bodies, mass: Spread, blocks: list[Block], force: Array, friction: tuple[Array, ...], dt: float
+    bodies: Bodies, blocks: list[Block], force: Array, friction: tuple[Array, ...], dt: float
 ) -> Rows:
     """One set of Rows from blocks whose last is the contacts' (if there are any)."""
     all_rows = _lay(blocks)
@@ -152,7 +151,7 @@ def lay_rows(
         upper=all_rows.upper,
         softness=jnp.zeros_like(all_rows.target),
         friction=friction,
-        least=_bare(bodies, mass, all_rows) * _rounding(all_rows.spare, bodies.mass.dtype),
+        least=_bare(bodies, all_rows) * _rounding(all_rows.spare, bodies.mass.dtype),
         early=all_rows.early,
         start=jnp.where(all_rows.reuse, force * dt, 0),
     )
@@ -164,24 +163,27 @@ def _rounding(spare: np.ndarray, dtype) -> Array:
     return jnp.asarray(np.where(spare, eps**0.5, 32 * eps), dtype)
 
 
-def _bare(bodies: Bodies, mass: Spread, rows: Block) -> Array:
-    """J M⁻¹ Jᵀ (r,) as if the bodies were free."""
-    heavy = jnp.concatenate([1 / bodies.mass, jnp.zeros(1, bodies.mass.dtype)])
-    inverse = jnp.concatenate([mass.inverse, jnp.zeros((1, 3, 3), bodies.mass.dtype)])
+def _bare(bodies: Bodies, rows: Block) -> Array:
+    """About J M⁻¹ Jᵀ (r,) as if the bodies were free, and no less."""
+    light = jnp.concatenate([1 / bodies.mass, jnp.zeros(1, bodies.mass.dtype)])
+    nimble = jnp.trace(bodies.inverse_inertia, axis1=-2, axis2=-1)
+    nimble = jnp.concatenate([nimble, jnp.zeros(1, nimble.dtype)])
 
     def one(J: Array, body: np.ndarray) -> Array:
         push, turn = J[:, :3], J[:, 3:]
-        return heavy[body] * dot(push, push) + dot(turn, matvec(inverse[body], turn))
+        return light[body] * dot(push, push) + nimble[body] * dot(turn, turn)
 
     return one(rows.J_A, rows.a) + one(rows.J_B, rows.b)
 
 
-def soften_rows(model: Model, rows: Rows, joint: np.ndarray, first: int, A: Array, dt: float) -> Rows:
-    """Give the soft block, which starts at row `first`, its softness and error rate."""
+def soften_rows(
+    model: Model, rows: Rows, joint: np.ndarray, first: int, diagonal: Array, dt: float
+) -> Rows:
+    """Give the soft block, which starts at row `first`, its softness and error rate; diagonal (r,) is A's."""
     if not len(joint):
         return rows
     place = np.arange(first, first + len(joint))
-    gamma, rate = soften(model.frequency[joint], model.damping_ratio[joint], jnp.diagonal(A)[place], dt)
+    gamma, rate = soften(model.frequency[joint], model.damping_ratio[joint], diagonal[place], dt)
     return rows._replace(
         softness=rows.softness.at[place].set(gamma),
         target=rows.target.at[place].multiply(rate, unique_indices=True),

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip import lanes
 from backflip.dynamics.assemble import (
     Block,
     contact_block,
@@ -20,7 +21,7 @@ from backflip.dynamics.contacts import collide
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
 from backflip.dynamics.motion import Motion, Spread, angular_momenta, drift, precession, spread
 from backflip.dynamics.tree import Branch, branches_of, mobility, respond, velocities
-from backflip.math import cross, matvec, rotate
+from backflip.math import cross, matvec, orthonormal, rotate
 from backflip.model import Bodies, Model, State, bodies_of
 from backflip.model.facts import FREEDOMS
 from backflip.model.rest import row_count
@@ -41,6 +42,7 @@ class Scheme(eqx.Module):
 
 
 @jax.jit
+@lanes.compile
 def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> State:
     """The state one `dt` later under controls u (controls,); pure and differentiable in every array.
 
@@ -64,7 +66,7 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     end = drift(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h, planar)
 
     # an impulse that struck before mid-step has moved its bodies for longer
-    p, R = end.p + shift[:, :3], rotate(shift[:, 3:], end.R)
+    p, R = end.p + shift[:, :3], orthonormal(rotate(shift[:, 3:], end.R))
     a, dw = (end.v - start.v) / dt, (end.w - start.w) / dt
     return State(p, R, end.v, end.w, a, dw, force)
 
@@ -167,13 +169,13 @@ def _with_rows(
     friction = () if touch is None else touch.friction
     if not blocks:
         return smooth, jnp.zeros_like(smooth), force
-    rows = lay_rows(bodies, mass, blocks, force, friction, dt)
-    A = mobility(branches, rows.J)
+    rows = lay_rows(bodies, blocks, force, friction, dt)
+    moves_rows = mobility(branches, rows.J)
     soft = soft_joints(model, joints)
     first = rows.lower.shape[0] - len(soft)
-    rows = soften_rows(model, rows, soft, first, A, dt)
+    rows = soften_rows(model, rows, soft, first, moves_rows.diagonal(), dt)
     flat_J = rows.J.reshape(rows.target.shape[0], -1)
-    impulse = scheme.solver.solve(rows, A, flat_J @ smooth.reshape(-1))
+    impulse = scheme.solver.solve(rows, moves_rows, flat_J @ smooth.reshape(-1))
     wrench = jnp.stack([impulse, rows.early * impulse]) @ flat_J
     kick, shift = respond(branches, wrench.reshape(2, *smooth.shape))
     return smooth + kick, shift, impulse / dt

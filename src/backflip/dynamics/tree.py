@@ -18,6 +18,7 @@ from backflip.dynamics.motion import Motion, Spread
 from backflip.math import cross, inverse_spd, matmul, matvec, skew, transpose, vecmat
 from backflip.model import Bodies, Topology
 from backflip.model.facts import FREEDOMS, WORLD, Group
+from backflip.solve import Mobility
 
 
 class Branch(NamedTuple):
@@ -169,16 +170,16 @@ def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
     return twist
 
 
-def mobility(branches: tuple[Branch, ...], J: Array) -> Array:
-    """A (r, r) = J M⁻¹ Jᵀ with all joints holding, from the inward pass alone.
+def mobility(branches: tuple[Branch, ...], J: Array) -> Mobility:
+    """J M⁻¹ Jᵀ with all joints holding, from the inward pass alone.
 
     Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t, t (f,) what a row's impulse is worth to a joint
     after all that hangs from it has given way.
     """
     r = J.shape[0]
     felt = _felt(branches, J)
-    given = [matvec(b.D_inverse, t).reshape(r, -1) for b, t in zip(branches, felt, strict=True)]
-    return jnp.concatenate([t.reshape(r, -1) for t in felt], -1) @ jnp.concatenate(given, -1).T
+    given = [matvec(b.D_inverse, t) for b, t in zip(branches, felt, strict=True)]
+    return Mobility(*(jnp.concatenate([x.reshape(r, -1) for x in part], -1) for part in (felt, given)))
 
 
 def _felt(branches: tuple[Branch, ...], wrench: Array) -> list[Array]:

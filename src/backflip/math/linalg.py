@@ -59,7 +59,7 @@ def inverse3(A: Array) -> Array:
     """A⁻¹ of 3x3 matrices by cofactors."""
     a, b, c = A[..., 0, :], A[..., 1, :], A[..., 2, :]
     columns = jnp.stack([cross(b, c), cross(c, a), cross(a, b)], -1)
-    return columns / dot(a, columns[..., :, 0])[..., None, None]
+    return columns * (1 / dot(a, columns[..., :, 0]))[..., None, None]
 
 
 def inverse_spd(A: Array) -> Array:

@@ -18,12 +18,12 @@ def rotation_about(turn: Array) -> Array:
     # cay(a) = I + (â + â²/2) / (1 + |a|²/4),  â² = a aᵀ − |a|² I
     a2 = (theta2 * stretch * stretch)[..., None, None]
     eye = jnp.eye(3, dtype=turn.dtype)
-    return eye + (skew(a) + (outer(a, a) - a2 * eye) / 2) / (1 + a2 / 4)
+    return eye + (skew(a) + (outer(a, a) - a2 * eye) / 2) * (1 / (1 + a2 / 4))
 
 
 def rotate(turn: Array, R: Array) -> Array:
-    """R turned by the world-frame rotation vector `turn` [rad], kept orthogonal."""
-    return orthonormal(matmul(rotation_about(turn), R))
+    """R turned by the world-frame rotation vector `turn` [rad]; as orthogonal as R."""
+    return matmul(rotation_about(turn), R)
 
 
 def orthonormal(R: Array) -> Array:

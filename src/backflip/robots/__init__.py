@@ -9,5 +9,6 @@ never knows policies, costs, time steps
 from backflip.robots.ball import ball
 from backflip.robots.linkages import chain, four_bar, pendulum
 from backflip.robots.quadruped import quadruped
+from backflip.robots.quadruped17 import quadruped17
 
-__all__ = ["ball", "chain", "four_bar", "pendulum", "quadruped"]
+__all__ = ["ball", "chain", "four_bar", "pendulum", "quadruped", "quadruped17"]

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip.solve.friction import Cone, Friction
-from backflip.solve.rows import Rows
+from backflip.solve.rows import Mobility, Rows
 
 
 class Solver(eqx.Module):
     """Finds the impulses that make rows hold."""
 
-    def solve(self, rows: Rows, A: Array, velocity: Array) -> Array:
-        """Impulses λ (r,) [N s]; A (r, r) = J M⁻¹ Jᵀ, velocity (r,) is J V before them."""
+    def solve(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
+        """Impulses λ (r,) [N s]; velocity (r,) is J V before them."""
         raise NotImplementedError
 
 
@@ -37,30 +37,36 @@ class PGS(Solver):
         if not 0 <= self.warm_start <= 1:
             raise ValueError(f"PGS: warm_start is {self.warm_start}; give a number from 0 to 1")
 
-    def solve(self, rows: Rows, A: Array, velocity: Array) -> Array:
+    def solve(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
         """Impulses after `sweeps` sweeps."""
         if not rows.target.shape[0]:
             return jnp.zeros_like(rows.target)
-        problem = _arrange(rows, A, velocity)
+        scalars, patches = _arrange(rows, mobility, velocity)
 
         def sweep(at: _Momentum, _) -> tuple[_Momentum, None]:
-            impulse = _sweep_scalars(problem, at.ahead)
-            for patches in problem.patches:
-                impulse = _sweep_patch(patches, impulse, self.friction)
-            return _gain(at, impulse), None
+            moved, impulses = at.ahead
+            moved, first = _sweep_scalars(scalars, moved, impulses[0])
+            new = [first]
+            for group, own in zip(patches, impulses[1:], strict=True):
+                moved, found = _sweep_patches(group, moved, own, self.friction)
+                new.append(found)
+            return _gain(at, (moved, new)), None
 
         # a sweep is recomputed in the backward pass from the impulses it started with
         body = jax.checkpoint(sweep, prevent_cse=False)
         start = self.warm_start * rows.start
-        begin = _Momentum(start, start, jnp.ones((), start.dtype))
-        return jax.lax.scan(body, begin, None, length=self.sweeps)[0].impulse
+        begin = start @ mobility.given, _by_group(rows, start)
+        begin = _Momentum(begin, begin, jnp.ones((), start.dtype))
+        _, impulses = jax.lax.scan(body, begin, None, length=self.sweeps)[0].now
+        return jnp.concatenate([x.reshape(-1) for x in impulses])
 
 
 class _Momentum(NamedTuple):
     """Nesterov's: a sweep begins some way ahead, in the direction the last one went."""
 
-    impulse: Array
-    ahead: Array
+    now: tuple[Array, list[Array]]
+    """what the impulses move (f,), and the impulses by group"""
+    ahead: tuple[Array, list[Array]]
     weight: Array
 
 
@@ -69,86 +75,94 @@ MOMENTUM = 0.85
 is usual: that would make the impulses jump wherever the sweeps have not converged."""
 
 
-def _gain(at: _Momentum, new: Array) -> _Momentum:
+def _gain(at: _Momentum, new: tuple[Array, list[Array]]) -> _Momentum:
     """Go on from the `new` impulses with more momentum."""
     weight = (1 + jnp.sqrt(1 + 4 * at.weight**2)) / 2
     part = jnp.minimum((at.weight - 1) / weight, MOMENTUM)
-    return _Momentum(new, new + part * (new - at.impulse), weight)
+    return _Momentum(new, jax.tree.map(lambda x, old: x + part * (x - old), new, at.now), weight)
+
+
+class _Scalars(NamedTuple):
+    """Scalar rows, s of them."""
+
+    felt: Array
+    given: Array
+    """(s, f)"""
+    offset: Array
+    softness: Array
+    step: Array
+    lower: Array
+    upper: Array
+    """(s,)"""
 
 
 class _Patches(NamedTuple):
-    """A λ + b of m patches of c contacts each, whose rows begin at `first`."""
+    """m patches of c contacts each."""
 
-    first: Array
-    """(m,)"""
+    felt: Array
+    given: Array
+    """(m, c, 3, f)"""
     A: Array
-    """(m, c, 3, r)"""
-    b: Array
+    """(m, c, 3, c, 3) how the rows of a patch move each other"""
+    offset: Array
+    softness: Array
     movable: Array
     """(m, c, 3)"""
     friction: Array
     """(m, c)"""
 
 
-class _Problem(NamedTuple):
-    """A λ + b laid out by scalar rows and by patches of contacts."""
+def _by_group(rows: Rows, x: Array) -> list[Array]:
+    """Something of every row (r, ...): that of the scalar rows (s, ...), of patches (m, c, 3, ...), ..."""
+    at = rows.lower.shape[0]
+    groups = [x[:at]]
+    for friction in rows.friction:
+        end = at + 3 * friction.size
+        groups.append(x[at:end].reshape(*friction.shape, 3, *x.shape[1:]))
+        at = end
+    return groups
 
-    A_scalar: Array
-    b_scalar: Array
-    step_scalar: Array
-    lower: Array
-    upper: Array
-    patches: tuple[_Patches, ...]
 
-
-def _arrange(rows: Rows, A: Array, velocity: Array) -> _Problem:
-    A = A + jnp.diag(rows.softness)
-    b = velocity - rows.target
-    diagonal = jnp.diagonal(A)
+def _arrange(rows: Rows, mobility: Mobility, velocity: Array) -> tuple[_Scalars, list[_Patches]]:
     # a row that only moves what joints hold already (out-of-plane rows of a four-bar loop) has A = 0 up
     # to rounding and to small misalignments: it keeps its impulse instead of dividing by nothing
+    diagonal = mobility.diagonal() + rows.softness
     movable = diagonal > rows.least
-    s = at = rows.lower.shape[0]
-    step = jnp.where(movable[:s], 1 / jnp.where(movable[:s], diagonal[:s], 1), 0)
+    step = jnp.where(movable, 1 / jnp.where(movable, diagonal, 1), 0)
+    felt, given, offset, softness, moves, steps = (
+        _by_group(rows, x)
+        for x in (mobility.felt, mobility.given, velocity - rows.target, rows.softness, movable, step)
+    )
+    scalars = _Scalars(felt[0], given[0], offset[0], softness[0], steps[0], rows.lower, rows.upper)
     patches = []
-    for friction in rows.friction:
-        m, c = friction.shape
-        end = at + 3 * m * c
-        first = at + 3 * c * jnp.arange(m)
-        shape = (m, c, 3)
-        own = A[at:end].reshape(*shape, -1), b[at:end].reshape(shape), movable[at:end].reshape(shape)
-        patches.append(_Patches(first, *own, friction))
-        at = end
-    return _Problem(A[:s], b[:s], step, rows.lower, rows.upper, tuple(patches))
+    for i, friction in enumerate(rows.friction, 1):
+        A = jnp.einsum("mcif,mdjf->mcidj", felt[i], given[i])
+        patches.append(_Patches(felt[i], given[i], A, offset[i], softness[i], moves[i], friction))
+    return scalars, patches
 
 
 UNROLL = 8
 """Rows written out per loop turn: loop turns cost XLA more than rows do."""
 
 
-def _sweep_scalars(problem: _Problem, impulse: Array) -> Array:
+def _sweep_scalars(rows: _Scalars, moved: Array, impulses: Array) -> tuple[Array, Array]:
     """λᵢ ← clip(λᵢ − (Aᵢ λ + bᵢ)/Aᵢᵢ), one scalar row after the other."""
-    count = problem.b_scalar.shape[0]
+
+    def update(moved: Array, at: tuple[_Scalars, Array]) -> tuple[Array, Array]:
+        row, own = at
+        residual = _inner(row.felt, moved) + row.softness * own + row.offset
+        new = jnp.clip(own - residual * row.step, row.lower, row.upper)
+        return moved + row.given * (new - own), new
+
+    count = impulses.shape[0]
     if not count:
-        return impulse
-
-    def update(impulse: Array, row) -> tuple[Array, None]:
-        i, A, b, step, lower, upper = row
-        new = jnp.clip(impulse[i] - (_inner(A, impulse) + b) * step, lower, upper)
-        return impulse.at[i].set(new), None
-
-    rows = (
-        jnp.arange(count),
-        problem.A_scalar,
-        problem.b_scalar,
-        problem.step_scalar,
-        problem.lower,
-        problem.upper,
-    )
-    return jax.lax.scan(update, impulse, rows, unroll=min(count, UNROLL))[0]
+        return moved, impulses
+    return jax.lax.scan(update, moved, (rows, impulses), unroll=min(count, UNROLL))
 
 
-def _sweep_patch(patches: _Patches, impulse: Array, friction: Friction) -> Array:
+def _sweep_patches(
+    patches: _Patches, moved: Array, impulses: Array, friction: Friction
+) -> tuple[Array, Array]:
     """One patch after the other, the contacts of each all at once: symmetric things stay symmetric.
 
     Contacts that move together would overshoot if each took its full step 1/Aᵢᵢ; 1/Σⱼ|Aᵢⱼ| over those
@@ -156,26 +170,44 @@ def _sweep_patch(patches: _Patches, impulse: Array, friction: Friction) -> Array
     """
     m, c = patches.friction.shape
 
-    def update(impulse: Array, patch: _Patches) -> tuple[Array, None]:
-        own = jax.lax.dynamic_slice(impulse, (patch.first,), (3 * c,)).reshape(c, 3)
-        A = jax.lax.dynamic_slice_in_dim(patch.A, patch.first, 3 * c, 2).reshape(c, 3, c, 3)
-        residual = _inner(patch.A, impulse) + patch.b
+    def update(moved: Array, at: tuple[_Patches, Array]) -> tuple[Array, Array]:
+        patch, own = at
+        A = patch.A
+        residual = _inner(patch.felt, moved) + patch.softness * own + patch.offset
         acts = (own[:, 0] > 0) | (residual[:, 0] < 0)
-        step = _steps(A[:, 0, :, 0], acts, patch.movable[:, 0])
+        follows = _follows(own, patch.friction)
+        each = jnp.arange(c)
+        drawn = jnp.sum(A[each, 0, each, 1:] * follows, -1)
+        step = _steps(A[:, 0, :, 0], acts, patch.movable[:, 0], drawn)
         normal = jnp.maximum(own[:, 0] - residual[:, 0] * step, 0)
-        sliding = residual[:, 1:] + _inner(A[:, 1:, :, 0], normal - own[:, 0])
+        change = normal - own[:, 0]
+        along = own[:, 1:] + follows * change[:, None]
+        moves = jnp.concatenate([change[:, None], along - own[:, 1:]], -1).reshape(-1)
+        sliding = residual[:, 1:] + _inner(A[:, 1:].reshape(c, 2, 3 * c), moves)
         coupled = A[:, 1:, :, 1:].reshape(2 * c, 2 * c)
         step = _steps(coupled, jnp.repeat(normal > 0, 2), patch.movable[:, 1:].reshape(-1)).reshape(c, 2)
-        tangent = friction.update(own[:, 1:], sliding, step, patch.friction * normal)
-        new = jnp.concatenate([normal[:, None], tangent], -1).reshape(-1)
-        return jax.lax.dynamic_update_slice(impulse, new, (patch.first,)), None
+        tangent = friction.update(along, sliding, step, patch.friction * normal)
+        new = jnp.concatenate([normal[:, None], tangent], -1)
+        return moved + (new - own).reshape(-1) @ patch.given.reshape(3 * c, -1), new
 
-    return jax.lax.scan(update, impulse, patches, unroll=min(m, max(1, UNROLL // c)))[0]
+    return jax.lax.scan(update, moved, (patches, impulses), unroll=min(m, max(1, UNROLL // c)))
 
 
-def _steps(A: Array, acts: Array, movable: Array) -> Array:
-    """1/Σⱼ|Aᵢⱼ| over the columns that act, the row's own always; 0 for rows that move nothing."""
+def _follows(own: Array, mu: Array) -> Array:
+    """(c, 2) how friction goes with the normal impulse: in proportion where it slides, not where it sticks."""
+    normal, tangent = own[:, :1], own[:, 1:]
+    slides = jnp.sum(tangent * tangent, -1, keepdims=True) >= (0.999 * mu[:, None] * normal) ** 2
+    slides = slides & (normal > 0)
+    return jnp.where(slides, tangent / jnp.where(slides, normal, 1), 0)
+
+
+def _steps(A: Array, acts: Array, movable: Array, drawn: Array | float = 0.0) -> Array:
+    """1/Σⱼ|Aᵢⱼ| over the columns that act, the row's own always; 0 for rows that move nothing.
+
+    `drawn` is what friction that follows adds to a row's own A.
+    """
     size = _inner(jnp.abs(A), jnp.where(acts | jnp.eye(len(A), dtype=bool), 1.0, 0.0).astype(A.dtype))
+    size = jnp.maximum(size + drawn, size / 2)
     return jnp.where(movable, 1 / jnp.where(movable, size, 1), 0)
 
 

@@ -36,6 +36,19 @@ class Rows(NamedTuple):
     """(r,) [N s] impulses to start from"""
 
 
+class Mobility(NamedTuple):
+    """How impulses move rows, as a product: A = J M⁻¹ Jᵀ = felt · givenᵀ, with f freedoms between."""
+
+    felt: Array
+    """(r, f) what a unit of each impulse is worth to every freedom"""
+    given: Array
+    """(r, f) how it moves them"""
+
+    def diagonal(self) -> Array:
+        """(r,) [1/kg] how every row moves itself."""
+        return jnp.sum(self.felt * self.given, -1)
+
+
 def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float) -> tuple[Array, Array]:
     """Softness γ [1/kg] and error rate [1/s] of a spring of `frequency` [Hz] and `damping_ratio`.
 

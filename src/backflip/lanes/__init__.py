@@ -1,0 +1,12 @@
+"""The same program at native speed on a CPU: jaxpr -> LLVM -> a call that XLA makes.
+
+comes in    any JAX function of one robot
+goes out    a JAX function that does the same, several robots per SIMD vector, on all cores
+may touch   jax, llvmlite, a cache folder of the user's own
+never knows physics
+"""
+
+from backflip.lanes.compile import backend, chosen, compile, covers
+from backflip.lanes.emit import Uncovered
+
+__all__ = ["Uncovered", "backend", "chosen", "compile", "covers"]

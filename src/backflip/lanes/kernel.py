@@ -1,0 +1,173 @@
+"""A whole kernel: the robot's program for one vector of lanes, and the loop that feeds it robots.
+
+XLA keeps robots one after the other, (batch, n); lanes want element after element, (n, lanes). A block of
+`lanes` robots is turned over on its way in and out. Arguments that all robots share are read in place.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from jax.extend import core
+
+from backflip.lanes.emit import Emitter, Slot, Uncovered, kind_of, size_of
+from backflip.lanes.handler import handler_ir
+from backflip.lanes.pieces import ALIGN, Pieces, cut
+from backflip.lanes.schedule import schedule
+from backflip.lanes.structure import array_of
+from backflip.lanes.translate import translate, written
+
+MOST_WRITTEN = 400_000
+"""Operations on elements that are written out at most; LLVM compiles some 10,000 a second"""
+
+
+class Port(NamedTuple):
+    """One argument or result of a kernel."""
+
+    count: int
+    """elements of one robot"""
+    kind: str
+    """as stored: booleans are bytes"""
+    shared: bool
+    """whether all robots have the same"""
+
+
+def kernel_ir(
+    closed: core.ClosedJaxpr, shared: Sequence[bool], *, batched: bool, lanes: int, threads: int | None
+) -> str:
+    """LLVM text of a jaxpr of one robot, with the handler `entry` that XLA calls."""
+    jaxpr = closed.jaxpr
+    if (length := written(jaxpr)) > MOST_WRITTEN:
+        raise Uncovered(f"a program of {length:,} operations, which would take minutes to compile")
+    ins = [_port(v.aval, s) for v, s in zip(jaxpr.invars, shared, strict=True)]
+    outs = [_port(v.aval, False) for v in jaxpr.outvars]
+    e = Emitter(lanes)
+    arrays = [
+        array_of((Slot(f"%in{i}", k, port.shared and lanes > 1) for k in range(port.count)), v.aval.shape)
+        for i, (port, v) in enumerate(zip(ins, jaxpr.invars, strict=True))
+    ]
+    results = translate(e, jaxpr, closed.consts, arrays)
+    for i, (array, v) in enumerate(zip(results, jaxpr.outvars, strict=True)):
+        for k, x in enumerate(array.flat):
+            e.store(x, f"%out{i}", k, kind_of(v.aval.dtype))
+    ports = [f"%in{i}" for i in range(len(ins))] + [f"%out{i}" for i in range(len(outs))]
+    pieces = cut(schedule(e.lines), ports, e.areas)
+    parts = [
+        "!0 = !{}",
+        *sorted(e.declared),
+        *e.defined.values(),
+        pieces.text,
+        _block(ins, outs, lanes, pieces),
+        *(_turns(kind, lanes) for kind in sorted({p.kind for p in (*ins, *outs)}) if lanes > 1),
+        handler_ir("entry", "block", len(ins), len(outs), batched, lanes, threads=threads),
+    ]
+    return "\n".join(parts)
+
+
+def _port(aval: Any, shared: bool) -> Port:
+    kind = kind_of(aval.dtype)
+    return Port(prod(aval.shape), "i8" if kind == "i1" else kind, shared)
+
+
+def _block(ins: list[Port], outs: list[Port], lanes: int, pieces: Pieces) -> str:
+    """Robots first ... last − 1, `lanes` at a time; the last few lanes repeat the last robot."""
+    head, loop, tail = [f"%frame = alloca [{pieces.frame} x i8], align {ALIGN}"], [], []
+    sides = [("in", i, port) for i, port in enumerate(ins)] + [("out", i, port) for i, port in enumerate(outs)]
+    for slot, (side, i, port) in enumerate(sides):
+        here = f"%{side}{i}"
+        head.append(f"{here}.port = getelementptr ptr, ptr %frame, i64 {slot}")
+        head.append(f"{here}.at = getelementptr ptr, ptr %{side}s, i64 {i}")
+        head.append(f"{here}.all = load ptr, ptr {here}.at")
+        if port.shared:
+            head.append(f"store ptr {here}.all, ptr {here}.port")
+        elif lanes == 1:
+            loop.append(f"{here}.skip = mul i64 %at, {port.count * size_of(port.kind)}")
+            loop.append(f"{here} = getelementptr i8, ptr {here}.all, i64 {here}.skip")
+            loop.append(f"store ptr {here}, ptr {here}.port")
+        else:
+            head.append(f"{here} = alloca [{max(port.count, 1)} x <{lanes} x {port.kind}>], align {ALIGN}")
+            head.append(f"store ptr {here}, ptr {here}.port")
+            operands = f"ptr {here}.all, ptr {here}, i64 {port.count}, i64 %at, i64 %last"
+            (loop if side == "in" else tail).append(f"call void @turn.{side}.{port.kind}({operands})")
+    calls = [f"call void @piece{i}(ptr %frame)" for i in range(pieces.count)]
+    lines = [
+        *head, "br label %loop", "loop:", "%at = phi i64 [ %first, %entry ], [ %next, %loop ]",
+        *loop, *calls, *tail, f"%next = add i64 %at, {lanes}",
+        "%more = icmp ult i64 %next, %last", "br i1 %more, label %loop, label %done", "done:", "ret void",
+    ]  # fmt: skip
+    text = "\n  ".join(lines)
+    head_line = "define internal void @block(ptr %ins, ptr %outs, i64 %first, i64 %last) nounwind"
+    return f"{head_line} {{\nentry:\n  {text}\n}}"
+
+
+def _turns(kind: str, lanes: int) -> str:
+    """turn.in: (robots, count) -> (count, lanes) from robot `at` on; turn.out: the way back."""
+    return _turn("in", kind, lanes) + "\n" + _turn("out", kind, lanes)
+
+
+def _turn(side: str, kind: str, lanes: int) -> str:
+    """Squares of lanes x lanes in registers; what is left over, and the last robots, one by one."""
+    t, size = f"<{lanes} x {kind}>", size_of(kind)
+    rows = [f"%row{i} = getelementptr {kind}, ptr %robots, i64 %skip{i}" for i in range(lanes)]
+    place = [f"%skip{i} = add i64 %k, %begin{i}" for i in range(lanes)]
+    begin = []
+    for i in range(lanes):
+        begin += [f"%robot{i} = add i64 %at, {i}", f"%begin{i} = mul i64 %robot{i}, %count"]
+    cells = [f"%cell{i} = getelementptr {t}, ptr %lanes, i64 %col{i}" for i in range(lanes)]
+    columns = [f"%col{i} = add i64 %k, {i}" for i in range(lanes)]
+    source, target = ("row", "cell") if side == "in" else ("cell", "row")
+    loads = [f"%s0.{i} = load {t}, ptr %{source}{i}, align {size}" for i in range(lanes)]
+    shuffles, last = _square(t, lanes)
+    stores = [f"store {t} %s{last}.{i}, ptr %{target}{i}, align {size}" for i in range(lanes)]
+    one_by_one = [
+        "%row = add i64 %at, %lane", "%end = sub i64 %last, 1",
+        "%over = icmp ugt i64 %row, %end", "%robot = select i1 %over, i64 %end, i64 %row",
+        "%flat = mul i64 %robot, %count", "%from = add i64 %flat, %e",
+        f"%there = getelementptr {kind}, ptr %robots, i64 %from",
+        f"%col = mul i64 %e, {lanes}", "%cell = add i64 %col, %lane",
+        f"%here = getelementptr {kind}, ptr %lanes, i64 %cell",
+    ]  # fmt: skip
+    if side == "in":
+        one_by_one += [f"%x = load {kind}, ptr %there", f"store {kind} %x, ptr %here", "br label %next"]
+    else:
+        one_by_one += [
+            "br i1 %over, label %next, label %write", "write:",
+            f"%x = load {kind}, ptr %here", f"store {kind} %x, ptr %there", "br label %next",
+        ]  # fmt: skip
+    lines = [
+        *begin, "%left = sub i64 %last, %at", f"%whole = icmp uge i64 %left, {lanes}",
+        f"%most = and i64 %count, {-lanes}", "%squares = select i1 %whole, i64 %most, i64 0",
+        "br label %square", "square:", "%k = phi i64 [ 0, %entry ], [ %k2, %turned ]",
+        "%go = icmp ult i64 %k, %squares", "br i1 %go, label %turned, label %rest", "turned:",
+        *place, *rows, *columns, *cells, *loads, *shuffles, *stores, f"%k2 = add i64 %k, {lanes}",
+        "br label %square", "rest:", "%e = phi i64 [ %squares, %square ], [ %e2, %outer ]",
+        "%any = icmp ult i64 %e, %count", "br i1 %any, label %inner, label %done", "inner:",
+        "%lane = phi i64 [ 0, %rest ], [ %lane2, %next ]", *one_by_one, "next:",
+        "%lane2 = add i64 %lane, 1", f"%again = icmp ult i64 %lane2, {lanes}",
+        "br i1 %again, label %inner, label %outer", "outer:", "%e2 = add i64 %e, 1", "br label %rest",
+        "done:", "ret void",
+    ]  # fmt: skip
+    text = "\n  ".join(lines)
+    head = f"define internal void @turn.{side}.{kind}(ptr %robots, ptr %lanes, i64 %count, i64 %at, i64 %last)"
+    return f"{head} nounwind {{\nentry:\n  {text}\n}}"
+
+
+def _square(t: str, lanes: int) -> tuple[list[str], int]:
+    """Shuffles that turn over `lanes` vectors %s0.i; the result is %s{last}.i.
+
+    Each stage swaps the halves of blocks twice the width of the last: element (i, j) ends at (j, i).
+    """
+    lines, stage, width = [], 0, 1
+    while width < lanes:
+        for i in range(lanes):
+            low = i & ~width
+            a, b = f"%s{stage}.{low}", f"%s{stage}.{low | width}"
+            mask = []
+            for j in range(lanes):
+                # upper row of a pair of blocks keeps the low columns, the lower row takes the high ones
+                base = (j & ~width) | (width if i & width else 0)
+                mask.append(base + (lanes if j & width else 0))
+            picks = ", ".join(f"i32 {m}" for m in mask)
+            lines.append(f"%s{stage + 1}.{i} = shufflevector {t} {a}, {t} {b}, <{lanes} x i32> <{picks}>")
+        stage, width = stage + 1, width * 2
+    return lines, stage

@@ -1,0 +1,156 @@
+"""How JAX sees a program: two primitives with rules for every transformation.
+
+    call      results of a program
+    tangent   their tangents, linear in those of the arguments; transposed it is a call of the pullback
+
+A batch is a leading axis; `size` says how long it is, or None. Arguments without it are shared by all
+robots. `vmap` of a batch makes one longer batch.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core
+from jax.interpreters import ad, batching, mlir
+
+from backflip.lanes.program import Program
+
+call_p = core.Primitive("lanes_call")
+tangent_p = core.Primitive("lanes_tangent")
+for _p in (call_p, tangent_p):
+    _p.multiple_results = True
+
+
+def call(program: Program, arrays: Sequence[Any]) -> list[Any]:
+    """Results of a program for one robot."""
+    return call_p.bind(*arrays, program=program, batched=(False,) * len(arrays), size=None)
+
+
+def _function(program: Program, batched: Sequence[bool], size: int | None) -> Any:
+    """The program by plain JAX, over the batch."""
+    if size is None:
+        return program.run
+    axes = tuple(0 if b else None for b in batched)
+    return jax.vmap(program.run, in_axes=axes, axis_size=size)
+
+
+def _avals(outs: Sequence[Any], size: int | None) -> list[Any]:
+    batch = () if size is None else (size,)
+    return [jax.core.ShapedArray((*batch, *a.shape), a.dtype) for a in outs]
+
+
+# --- call -----------------------------------------------------------------------------------------
+
+
+@call_p.def_abstract_eval
+def _call_avals(*_, program: Program, batched, size) -> list[Any]:
+    return _avals(program.outs, size)
+
+
+def _call_jvp(primals, tangents, *, program: Program, batched, size):
+    moved = tuple(not isinstance(t, ad.Zero) for t in tangents)
+    if not program.differentiable:
+        full = tuple(ad.instantiate_zeros(t) for t in tangents)
+        return jax.jvp(_function(program, batched, size), tuple(primals), full)
+    results = call_p.bind(*primals, program=program, batched=batched, size=size)
+    zeros = [ad.Zero(a.to_tangent_aval()) for a in _avals(program.outs, size)]
+    if not any(moved):
+        return results, zeros
+    given = [t for t, m in zip(tangents, moved, strict=True) if m]
+    along = batched + tuple(b for b, m in zip(batched, moved, strict=True) if m)
+    found = tangent_p.bind(*primals, *given, program=program, moved=moved, batched=along, size=size)
+    for i, t in zip(program.real_outs, found, strict=True):
+        zeros[i] = t
+    return results, zeros
+
+
+ad.primitive_jvps[call_p] = _call_jvp
+
+# --- tangent --------------------------------------------------------------------------------------
+
+
+@tangent_p.def_abstract_eval
+def _tangent_avals(*_, program: Program, moved, batched, size) -> list[Any]:
+    return _avals(program.tangent(moved).outs, size)
+
+
+def _tangent_jvp(primals, tangents, *, program: Program, moved, batched, size):
+    full = tuple(ad.instantiate_zeros(t) for t in tangents)
+    return jax.jvp(_function(program.tangent(moved), batched, size), tuple(primals), full)
+
+
+def _tangent_transpose(cotangents, *arrays, program: Program, moved, batched, size):
+    """Cotangents of the tangents; those of an argument shared by the batch are summed over it."""
+    n = len(moved)
+    cotangents = [ad.instantiate_zeros(c) for c in cotangents]
+    pullback = program.pullback(moved)
+    along = batched[:n] + (size is not None,) * len(cotangents)
+    found = call_p.bind(*arrays[:n], *cotangents, program=pullback, batched=along, size=size)
+    shared = [size is not None and not b for b in batched[n:]]
+    return [None] * n + [jnp.sum(x, 0) if s else x for x, s in zip(found, shared, strict=True)]
+
+
+ad.primitive_jvps[tangent_p] = _tangent_jvp
+ad.primitive_transposes[tangent_p] = _tangent_transpose
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+def _batch(primitive: Any, arrays, dims, *, batched, size, **params):
+    """One longer batch: the new axis in front of the old one."""
+    new = next(a.shape[d] for a, d in zip(arrays, dims, strict=True) if d is not None)
+    old = () if size is None else (size,)
+    laid, longer = [], []
+    for a, d, b in zip(arrays, dims, batched, strict=True):
+        mapped = d is not None
+        x = jnp.moveaxis(a, d, 0) if mapped else a
+        if (mapped or b) and not (mapped and (b or not old)):
+            # it has one of two batch axes: repeat it along the other
+            x = jnp.expand_dims(x, 0 if b else 1)
+            tail = x.shape[2:]
+            x = jnp.broadcast_to(x, (new, *old, *tail))
+            mapped = True
+        longer.append(mapped or b)
+        laid.append(x.reshape((-1, *x.shape[2:])) if longer[-1] and old else x)
+        if longer[-1] and old and not x.size:
+            laid[-1] = x.reshape((new * old[0], *x.shape[2:]))
+    total = new * (1 if size is None else size)
+    found = primitive.bind(*laid, batched=tuple(longer), size=total, **params)
+    return [x.reshape((new, *old, *x.shape[1:])) for x in found], [0] * len(found)
+
+
+def _lower_to_xla(primitive: Any) -> Any:
+    def run(*arrays, program: Program, batched, size, moved=None):
+        chosen = program if moved is None else program.tangent(moved)
+        return _function(chosen, batched, size)(*arrays)
+
+    return mlir.lower_fun(run, multiple_results=True)
+
+
+def _lower_to_lanes(primitive: Any) -> Any:
+    fallback = _lower_to_xla(primitive)
+
+    def lower(ctx, *operands, program: Program, batched, size, moved=None):
+        chosen = program if moved is None else program.tangent(moved)
+        shared = tuple(size is not None and not b for b in batched)
+        name = chosen.kernel(shared, size)
+        if name is None:
+            options = {} if moved is None else {"moved": moved}
+            return fallback(ctx, *operands, program=program, batched=batched, size=size, **options)
+        return jax.ffi.ffi_lowering(name)(ctx, *operands)
+
+    return lower
+
+
+def _eager(primitive: Any) -> Any:
+    """Outside of jit: compiled for these shapes once, like any other operation."""
+    return lambda *arrays, **params: jax.jit(lambda *xs: primitive.bind(*xs, **params))(*arrays)
+
+
+for _p in (call_p, tangent_p):
+    _p.def_impl(_eager(_p))
+    batching.primitive_batchers[_p] = lambda arrays, dims, _p=_p, **params: _batch(_p, arrays, dims, **params)
+    mlir.register_lowering(_p, _lower_to_xla(_p))
+    mlir.register_lowering(_p, _lower_to_lanes(_p), platform="cpu")

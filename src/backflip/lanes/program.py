@@ -1,0 +1,132 @@
+"""What lanes compile: the jaxpr of one robot, its derivatives, and its kernels."""
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+
+from backflip.lanes import machine
+from backflip.lanes.emit import Uncovered
+from backflip.lanes.kernel import kernel_ir
+
+
+class Program:
+    """A jaxpr of one robot; derivatives are programs of their own, made when they are needed."""
+
+    def __init__(self, closed: core.ClosedJaxpr | None, ins: Sequence[Any], outs: Sequence[Any], source: Any = None):
+        self._closed, self._source = closed, source
+        self.ins, self.outs = tuple(ins), tuple(outs)
+        self._derived: dict[Any, Program] = {}
+        self._names: dict[Any, str | None] = {}
+
+    @classmethod
+    def of(cls, closed: core.ClosedJaxpr) -> "Program":
+        """The program of a closed jaxpr."""
+        return cls(closed, closed.in_avals, closed.out_avals)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether derivatives are compiled by lanes too: those of derivatives are left to XLA."""
+        return self._source is None
+
+    @cached_property
+    def closed(self) -> core.ClosedJaxpr:
+        """The jaxpr; that of a derivative is traced only when its kernel is not on disk."""
+        if self._closed is None:
+            self._closed = self._source[1]()
+        return self._closed
+
+    @cached_property
+    def digest(self) -> str:
+        """Says the program without tracing derivatives."""
+        if self._source is not None:
+            return self._source[0]
+        text = str(self.closed.jaxpr)
+        consts = b"".join(np.asarray(c).tobytes() for c in self.closed.consts)
+        return hashlib.sha256(text.encode() + consts).hexdigest()
+
+    def run(self, *arrays: Any) -> list[Any]:
+        """The program by plain JAX, for one robot."""
+        return core.jaxpr_as_fun(self.closed)(*arrays)
+
+    def tangent(self, moved: tuple[bool, ...]) -> "Program":
+        """(arguments, tangents of those moved) -> tangents of the real results."""
+        real = self.real_outs
+        tangents = [a for a, m in zip(self.ins, moved, strict=True) if m]
+
+        def push(*arrays: Any) -> list[Any]:
+            primals = arrays[: len(moved)]
+            return _push(self.run, moved, primals, arrays[len(moved) :], real)
+
+        outs = [self.outs[i] for i in real]
+        return self._derive(("tangent", moved), push, [*self.ins, *tangents], outs)
+
+    def pullback(self, moved: tuple[bool, ...]) -> "Program":
+        """(arguments, cotangents of the real results) -> cotangents of those moved."""
+        real = self.real_outs
+
+        def pull(*arrays: Any) -> list[Any]:
+            primals, cotangents = arrays[: len(moved)], arrays[len(moved) :]
+            free = [p for p, m in zip(primals, moved, strict=True) if m]
+
+            def f(*free: Any) -> list[Any]:
+                rest = iter(free)
+                found = self.run(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
+                return [found[i] for i in real]
+
+            return list(jax.vjp(f, *free)[1](list(cotangents)))
+
+        outs = [a for a, m in zip(self.ins, moved, strict=True) if m]
+        return self._derive(("pullback", moved), pull, [*self.ins, *(self.outs[i] for i in real)], outs)
+
+    @property
+    def real_outs(self) -> list[int]:
+        """Which results can have a derivative."""
+        return [i for i, a in enumerate(self.outs) if jnp.issubdtype(a.dtype, np.inexact)]
+
+    def _derive(self, how: tuple, f: Any, ins: list[Any], outs: list[Any]) -> "Program":
+        if how not in self._derived:
+            digest = hashlib.sha256(f"{self.digest} {how}".encode()).hexdigest()
+
+            def trace() -> core.ClosedJaxpr:
+                return jax.make_jaxpr(f)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in ins))
+
+            self._derived[how] = Program(None, ins, outs, (digest, trace))
+        return self._derived[how]
+
+    def kernel(self, shared: tuple[bool, ...], size: int | None) -> str | None:
+        """The custom call that runs it for `size` robots (None: one, without a batch axis).
+
+        None if it is not covered: that is said once.
+        """
+        lanes = 1 if size is None or size == 1 else machine.lane_count()
+        how = (shared, size is not None, lanes, machine.thread_limit())
+        if how not in self._names:
+            options = {"batched": how[1], "lanes": lanes, "threads": how[3]}
+            key = machine.key_of(self.digest, repr(how))
+            try:
+                self._names[how] = machine.register(key, lambda: kernel_ir(self.closed, shared, **options))
+            except Uncovered as gap:
+                what, *place = gap.args
+                where = f" at {place[0]}" if place else ""
+                warnings.warn(Uncovered(f"lanes have no rule for {what}{where}: it runs on XLA"), stacklevel=2)
+                self._names[how] = None
+        return self._names[how]
+
+
+def _push(f: Any, moved: Sequence[bool], primals: Sequence[Any], tangents: Sequence[Any], real: list[int]) -> list[Any]:
+    """Tangents of the real results of f."""
+    free = [p for p, m in zip(primals, moved, strict=True) if m]
+
+    def g(*free: Any) -> list[Any]:
+        rest = iter(free)
+        found = f(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
+        return [found[i] for i in real]
+
+    return jax.jvp(g, tuple(free), tuple(tangents))[1]

@@ -1,0 +1,271 @@
+"""Who runs a compiled function: chosen by hand, by the environment, or by what lanes can do."""
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import backflip as bf
+from backflip import lanes, robots
+
+X = jnp.arange(8.0)
+
+
+def calls(fn: Callable, *args: Any) -> int:
+    """How many times the program that XLA gets calls code that is not its own."""
+    return jax.jit(lambda *args: fn(*args)).lower(*args).as_text().count("custom_call")
+
+
+def double(x: jax.Array) -> jax.Array:
+    return 2 * jnp.sin(x)
+
+
+@pytest.fixture
+def ball() -> tuple:
+    model = robots.ball()
+    return bf.Scheme(0.01), model, bf.rest(model)
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    """Whatever a test chooses is forgotten after it."""
+    with bf.backend("lanes"):
+        yield
+
+
+# --- by hand ----------------------------------------------------------------------------------------------
+
+
+def test_a_choice_holds_until_the_next():
+    compiled = lanes.compile(double)
+    assert calls(compiled, X) == 1
+    bf.backend("xla")
+    assert calls(compiled, X) == 0
+    bf.backend("lanes")
+    assert calls(compiled, X) == 1
+
+
+def test_a_choice_for_a_while_ends_with_it():
+    compiled = lanes.compile(double)
+    with bf.backend("xla"):
+        assert calls(compiled, X) == 0
+        with bf.backend("lanes"):
+            assert calls(compiled, X) == 1
+        assert calls(compiled, X) == 0
+    assert calls(compiled, X) == 1
+
+
+def test_a_choice_for_a_while_ends_with_an_error_too():
+    with pytest.raises(LookupError), bf.backend("xla"):
+        raise LookupError
+    assert calls(lanes.compile(double), X) == 1
+
+
+def test_a_choice_after_a_choice_for_a_while_is_the_one_before():
+    bf.backend("xla")
+    with bf.backend("lanes"):
+        assert calls(lanes.compile(double), X) == 1
+    assert calls(lanes.compile(double), X) == 0
+
+
+@pytest.mark.parametrize("name", ["gpu", "XLA", "", None, 0])
+def test_a_backend_that_does_not_exist_is_refused_with_the_two_that_do(name):
+    with pytest.raises(ValueError, match=r"xla.*lanes|lanes.*xla"):
+        bf.backend(name)
+    assert calls(lanes.compile(double), X) == 1
+
+
+def test_a_choice_reaches_functions_that_jit_already_knows():
+    compiled = jax.jit(lanes.compile(double))
+    for backend, count in (("lanes", 1), ("xla", 0), ("lanes", 1), ("xla", 0)):
+        with bf.backend(backend):
+            np.testing.assert_allclose(compiled(X), double(X), rtol=1e-14)
+            assert compiled.lower(X).as_text().count("custom_call") == count
+
+
+def test_a_choice_holds_in_other_threads_of_python():
+    from concurrent.futures import ThreadPoolExecutor
+
+    bf.backend("xla")
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(calls, lanes.compile(double), X).result() == 0
+
+
+def test_results_of_both_agree():
+    compiled = lanes.compile(double)
+    by_lanes = compiled(X)
+    with bf.backend("xla"):
+        np.testing.assert_allclose(compiled(X), by_lanes, rtol=1e-14)
+
+
+# --- the seam ---------------------------------------------------------------------------------------------
+
+
+def test_step_runs_by_lanes_unless_told_otherwise(ball):
+    assert calls(bf.step, *ball) == 1
+    with bf.backend("xla"):
+        assert calls(bf.step, *ball) == 0
+
+
+def test_a_step_of_a_batch_and_its_gradient_are_one_call_each(ball):
+    scheme, model, start = ball
+    starts = jax.tree.map(lambda x: jnp.stack([x] * 7), start)
+
+    def height(model: bf.Model, state: bf.State) -> jax.Array:
+        return bf.step(scheme, model, state).p_WB[0, 2]
+
+    assert calls(jax.vmap(height, (None, 0)), model, starts) == 1
+    gradient = jax.vmap(jax.grad(height, (0, 1)), (None, 0))
+    assert 1 <= calls(gradient, model, starts) <= 2
+    with bf.backend("xla"):
+        assert calls(gradient, model, starts) == 0
+
+
+def test_rollouts_run_by_lanes(ball):
+    assert calls(lambda m, s: bf.rollout(ball[0], m, s, steps=9).last.p_WB, *ball[1:]) >= 1
+
+
+def test_what_a_batch_shares_is_not_copied():
+    def f(A: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.sin(A @ x)
+
+    lowered = jax.jit(jax.vmap(lanes.compile(f), (None, 0))).lower(jnp.ones((7, 3)), jnp.ones((1000, 3)))
+    assert "1000x7x3" not in lowered.as_text()
+    assert "1000x7x" in lowered.as_text()
+
+
+def test_a_batch_of_batches_is_one_call():
+    f = lanes.compile(lambda A, x: jnp.sin(A @ x))
+    nested = jax.vmap(jax.vmap(f, (None, 0)), (0, None))
+    assert calls(nested, jnp.ones((4, 7, 3)), jnp.ones((6, 3))) == 1
+
+
+def test_python_threads_may_call_at_once():
+    from concurrent.futures import ThreadPoolExecutor
+
+    compiled = jax.jit(jax.vmap(lanes.compile(lambda x: jnp.sin(x @ x) * x)))
+    xs = [np.random.default_rng(i).normal(size=(2000, 3)) for i in range(8)]
+    want = [np.asarray(compiled(x)) for x in xs]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(10):
+            for got, w in zip(pool.map(compiled, xs), want, strict=True):
+                np.testing.assert_array_equal(got, w)
+
+
+# --- the environment --------------------------------------------------------------------------------------
+
+ASK = """
+import jax, jax.numpy as jnp, backflip as bf
+from backflip import lanes, robots
+def calls(f, *args):
+    return jax.jit(lambda *args: f(*args)).lower(*args).as_text().count("custom_call")
+model = robots.ball()
+print(calls(lanes.compile(jnp.sin), jnp.ones(3)), calls(bf.step, bf.Scheme(0.01), model, bf.rest(model)))
+"""
+
+
+def answer(program: str, **env: str) -> str:
+    plain = {k: v for k, v in os.environ.items() if k != "BACKFLIP_LANES"}
+    done = subprocess.run([sys.executable, "-c", program], env=plain | env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_lanes_are_the_default():
+    assert answer(ASK) == "1 1"
+
+
+def test_the_environment_can_turn_them_off():
+    assert answer(ASK, BACKFLIP_LANES="0") == "0 0"
+
+
+def test_a_choice_by_hand_is_stronger_than_the_environment():
+    assert answer(ASK.replace("model =", 'bf.backend("lanes"); model ='), BACKFLIP_LANES="0") == "1 1"
+
+
+# --- what lanes cannot do ---------------------------------------------------------------------------------
+
+
+def spectrum(x: jax.Array) -> jax.Array:
+    return jnp.abs(jnp.fft.fft(2 * x)) ** 2
+
+
+def stretches(x: jax.Array) -> jax.Array:
+    return jnp.linalg.eigh(jnp.outer(x, x) + jnp.diag(x))[0]
+
+
+UNCOVERED = {"fft": spectrum, "eigh": stretches}
+
+
+@pytest.mark.parametrize("primitive", UNCOVERED)
+def test_what_is_not_covered_runs_by_xla_and_says_so_with_its_place(primitive):
+    fn = UNCOVERED[primitive]
+    line = fn.__code__.co_firstlineno + 1
+    with pytest.warns(lanes.Uncovered, match=rf"{primitive}(.|\n)*test_backend\.py:{line}"):
+        got = lanes.compile(fn)(X)
+    np.testing.assert_allclose(got, fn(X), rtol=1e-12, atol=1e-12)
+    assert not lanes.covers(fn, X) and lanes.covers(double, X)
+    assert issubclass(lanes.Uncovered, UserWarning)
+
+
+@pytest.mark.filterwarnings("ignore::backflip.lanes.Uncovered")
+@pytest.mark.parametrize("primitive", UNCOVERED)
+def test_what_is_not_covered_can_be_transformed_all_the_same(primitive):
+    fn = UNCOVERED[primitive]
+    compiled, xs = lanes.compile(fn), X + jnp.arange(3.0)[:, None] ** 2 + 0.1
+
+    def loss(f: Callable) -> Callable:
+        return lambda x: (f(x) ** 2).sum()
+
+    for do in (jax.vmap, lambda f: jax.vmap(jax.grad(loss(f))), lambda f: jax.vmap(jax.jacfwd(loss(f)))):
+        np.testing.assert_allclose(jax.jit(do(compiled))(xs), jax.jit(do(fn))(xs), rtol=1e-10)
+
+
+def test_the_same_place_is_named_once():
+    def odd(x: jax.Array) -> jax.Array:
+        return jnp.fft.fft(x).real
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            lanes.compile(odd)(X)
+            jax.vmap(lanes.compile(odd))(X[None])
+            jax.grad(lambda x: lanes.compile(odd)(x).sum())(X)
+    assert [issubclass(w.category, lanes.Uncovered) for w in heard] == [True]
+
+
+def test_two_places_are_named_each():
+    def here(x: jax.Array) -> jax.Array:
+        return jnp.fft.fft(x).real
+
+    def there(x: jax.Array) -> jax.Array:
+        return jnp.fft.fft(x).imag
+
+    for fn in (here, there):
+        with pytest.warns(lanes.Uncovered, match=f"test_backend.py:{fn.__code__.co_firstlineno + 1}"):
+            lanes.compile(fn)(X)
+
+
+def test_nothing_is_said_where_xla_was_asked_for():
+    with warnings.catch_warnings(), bf.backend("xla"):
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(lanes.compile(lambda x: jnp.fft.fft(x).real)(X)[0], 28)
+
+
+@pytest.mark.filterwarnings("ignore::backflip.lanes.Uncovered")
+def test_random_numbers_and_half_precision_work_covered_or_not():
+    def noise(key: jax.Array, x: jax.Array) -> jax.Array:
+        return x + jax.random.normal(key, x.shape)
+
+    keys = jax.random.split(jax.random.key(0), 3)
+    for do in (lambda f: f(keys[0], X), lambda f: jax.vmap(f, (0, None))(keys, X)):
+        np.testing.assert_allclose(do(lanes.compile(noise)), do(noise), rtol=1e-12)
+    half = X.astype(jnp.float16)
+    np.testing.assert_allclose(lanes.compile(double)(half), double(half), rtol=1e-3)

@@ -1,7 +1,4 @@
-"""Tests run in float64 on XLA, which is asked for quick compiles: most programs run for less time than they build.
-
-tests/lanes hold lanes against the same program on XLA.
-"""
+"""Tests run in float64 and ask XLA for quick compiles: most programs run for less time than they build."""
 
 import os
 from pathlib import Path
@@ -10,7 +7,6 @@ import pytest
 
 from backflip.experiments.base import save_result
 
-os.environ.setdefault("BACKFLIP_LANES", "0")
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
     + " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"

@@ -26,7 +26,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "experiments": {PUBLIC, "view", "robots"},
     "cli": {"experiments", "view"},
     "__init__": {"public"},
-    "public": {"math", "lanes", "solve", "geometry", "model", "dynamics", "sense", "control", "learn", "view"},
+    "public": {
+        "math",
+        "lanes",
+        "solve",
+        "geometry",
+        "model",
+        "dynamics",
+        "sense",
+        "control",
+        "learn",
+        "view",
+    },
 }
 """Who may import whom, bottom up; every room may import itself."""
 

@@ -176,9 +176,7 @@ def _bare(bodies: Bodies, rows: Block) -> Array:
     return one(rows.J_A, rows.a) + one(rows.J_B, rows.b)
 
 
-def soften_rows(
-    model: Model, rows: Rows, joint: np.ndarray, first: int, diagonal: Array, dt: float
-) -> Rows:
+def soften_rows(model: Model, rows: Rows, joint: np.ndarray, first: int, diagonal: Array, dt: float) -> Rows:
     """Give the soft block, which starts at row `first`, its softness and error rate; diagonal (r,) is A's."""
     if not len(joint):
         return rows

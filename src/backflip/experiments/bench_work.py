@@ -76,9 +76,9 @@ class Job:
 HERTZ, RAMP = 2.5, 1.0
 """[Hz] of the trot, [s] until it takes full strides"""
 SHOULDER, ELBOW = (0.1, 0.04), (-0.2, 0.08)
-"""[rad] middle and swing. Picked from 45 gaits because it heals small disturbances, so that gradients over
-1,000 steps stay small; in many others they grow until float32 overflows, as falling feet make them chaotic.
-4 Nm carry it, and no robot falls, neither ours nor MuJoCo's."""
+"""[rad] middle and swing. 4 Nm carry it, and no robot falls, neither ours nor MuJoCo's. Of 72 gaits tried it is
+one of two in which every robot's gradient over 1,000 steps stays finite in float32: most grow exponentially.
+Time does not depend on it: our program has no branches, and MuJoCo took the same for five gaits."""
 LEG_PHASES = (0.0, np.pi, np.pi, 0.0)
 """[rad] legs move in diagonal pairs"""
 
@@ -119,6 +119,8 @@ def get_ready(job: Job, began: float) -> tuple[dict[str, Any], Callable[[], floa
     if job.derives:  # a figure to see that gradients are there, and finite
         norm = math.sqrt(sum(np.sum(np.square(np.asarray(x, float))) for x in slopes))
         told["gradient_norm"] = norm if math.isfinite(norm) else str(norm)  # JSON has no such numbers
+        if not math.isfinite(norm):
+            warnings.warn(f"the gradient is {norm}", stacklevel=1)
     if job.what in ("cold", "warm"):
         return told | {"figure": time.monotonic() - began}, _nothing
     if job.what == "drift":

@@ -111,7 +111,7 @@ def dot_general(e: Emitter, kind: str, signed: bool, a: Array, b: Array, dimensi
 # --- matrices, (..., n, n) ------------------------------------------------------------------------
 
 
-def by_matrix(f: Callable[..., Array | tuple[Array, ...]], *arrays: Array) -> Any:
+def by_matrix(f: Callable[..., Any], *arrays: Array) -> Any:
     """f of every matrix of arrays whose leading axes agree."""
     batch = arrays[0].shape[:-2]
     results = [f(*(a[i] for a in arrays)) for i in np.ndindex(*batch)]
@@ -127,7 +127,9 @@ def cholesky(e: Emitter, kind: str, A: Array) -> Array:
     L = array_of([0.0] * (n * n), (n, n))
     for j in range(n):
         for i in range(j, n):
-            rest = sub(e, kind, True, A[i, j], total(e, kind, True, list(zip(L[i, :j], L[j, :j], strict=True))))
+            rest = sub(
+                e, kind, True, A[i, j], total(e, kind, True, list(zip(L[i, :j], L[j, :j], strict=True)))
+            )
             L[i, j] = RULES["sqrt"](e, kind, True, rest) if i == j else div(e, kind, True, rest, L[j, j])
     return L
 
@@ -163,7 +165,9 @@ def lu(e: Emitter, kind: str, A: Array) -> tuple[Array, Array, Array]:
         for i in range(j + 1, n):
             here = compare("eq", e, "i32", True, pivot, i)
             for c in range(m):
-                A[j, c], A[i, c] = (select(e, kind, here, x, y) for x, y in ((A[j, c], A[i, c]), (A[i, c], A[j, c])))
+                A[j, c], A[i, c] = (
+                    select(e, kind, here, x, y) for x, y in ((A[j, c], A[i, c]), (A[i, c], A[j, c]))
+                )
             order[j], order[i] = (
                 select(e, "i32", here, x, y) for x, y in ((order[j], order[i]), (order[i], order[j]))
             )

@@ -15,7 +15,7 @@ from backflip.lanes.program import Program
 
 BACKENDS = ("xla", "lanes")
 
-_default = "xla" if os.environ.get("BACKFLIP_LANES", "") == "0" else "lanes"
+_default = "lanes" if os.environ.get("BACKFLIP_LANES", "0") not in ("", "0") else "xla"
 # part of the key under which JAX keeps what it has traced: a function traced with one backend is traced
 # again with the other
 _context = jax.make_user_context(None)
@@ -56,7 +56,7 @@ def compile(fn: Callable) -> Callable:
         from backflip.lanes.primitive import call
 
         avals = tuple(jax.typeof(x) for x in leaves)
-        key = (tree, avals, jax.config.jax_enable_x64)
+        key = (tree, avals, jax.config.read("jax_enable_x64"))
         if key not in programs:
             found = _trace(fn, tree, avals)
             if found[1]:  # it closes over something of the caller's
@@ -98,7 +98,11 @@ def covers(fn: Callable, *args: Any) -> bool:
     import warnings
 
     leaves, tree = jax.tree.flatten(args)
-    program = _trace(fn, tree, tuple(jax.typeof(np.asarray(x)) if not hasattr(x, "aval") else jax.typeof(x) for x in leaves))[0]
+    program = _trace(
+        fn,
+        tree,
+        tuple(jax.typeof(np.asarray(x)) if not hasattr(x, "aval") else jax.typeof(x) for x in leaves),
+    )[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Uncovered)
         return program.kernel((False,) * len(program.ins), None) is not None

@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from backflip.lanes import functions
-from backflip.lanes.emit import FLOATS, Element, Emitter, Slot, Value, is_nan, is_zero, known, rounded, size_of
+from backflip.lanes.emit import (
+    FLOATS,
+    Element,
+    Emitter,
+    Slot,
+    Value,
+    is_nan,
+    is_zero,
+    known,
+    rounded,
+    size_of,
+)
 
 Rule = Callable[..., Element]
 
@@ -292,7 +303,8 @@ RULES: dict[str, Rule] = {
     "shift_left": partial(shift, "shl"), "shift_right_logical": partial(shift, "lshr"),
     "shift_right_arithmetic": partial(shift, "ashr"), "is_finite": is_finite, "round": round_,
     "square": lambda e, kind, signed, a: mul(e, kind, signed, a, a),
-    "integer_pow": power, "sqrt": partial(intrinsic, "sqrt", np.sqrt), "floor": partial(intrinsic, "floor", np.floor),
+    "integer_pow": power, "sqrt": partial(intrinsic, "sqrt", np.sqrt),
+    "floor": partial(intrinsic, "floor", np.floor),
     "ceil": partial(intrinsic, "ceil", np.ceil), "population_count": partial(intrinsic, "ctpop", None),
     **{how: partial(compare, how) for how in ("eq", "ne", "lt", "le", "gt", "ge")},
     **{name: partial(_own, name) for name in functions.NAMES},

@@ -24,7 +24,7 @@ MOST_WRITTEN = 400_000
 class Port(NamedTuple):
     """One argument or result of a kernel."""
 
-    count: int
+    elements: int
     """elements of one robot"""
     kind: str
     """as stored: booleans are bytes"""
@@ -33,7 +33,7 @@ class Port(NamedTuple):
 
 
 def kernel_ir(
-    closed: core.ClosedJaxpr, shared: Sequence[bool], *, batched: bool, lanes: int, threads: int | None
+    closed: core.ClosedJaxpr, shared: Sequence[bool], batched: bool, lanes: int, threads: int | None
 ) -> str:
     """LLVM text of a jaxpr of one robot, with the handler `entry` that XLA calls."""
     jaxpr = closed.jaxpr
@@ -43,7 +43,7 @@ def kernel_ir(
     outs = [_port(v.aval, False) for v in jaxpr.outvars]
     e = Emitter(lanes)
     arrays = [
-        array_of((Slot(f"%in{i}", k, port.shared and lanes > 1) for k in range(port.count)), v.aval.shape)
+        array_of((Slot(f"%in{i}", k, port.shared and lanes > 1) for k in range(port.elements)), v.aval.shape)
         for i, (port, v) in enumerate(zip(ins, jaxpr.invars, strict=True))
     ]
     results = translate(e, jaxpr, closed.consts, arrays)
@@ -71,8 +71,12 @@ def _port(aval: Any, shared: bool) -> Port:
 
 def _block(ins: list[Port], outs: list[Port], lanes: int, pieces: Pieces) -> str:
     """Robots first ... last − 1, `lanes` at a time; the last few lanes repeat the last robot."""
-    head, loop, tail = [f"%frame = alloca [{pieces.frame} x i8], align {ALIGN}"], [], []
-    sides = [("in", i, port) for i, port in enumerate(ins)] + [("out", i, port) for i, port in enumerate(outs)]
+    head = [f"%frame = alloca [{pieces.frame} x i8], align {ALIGN}"]
+    loop: list[str] = []
+    tail: list[str] = []
+    sides = [("in", i, port) for i, port in enumerate(ins)] + [
+        ("out", i, port) for i, port in enumerate(outs)
+    ]
     for slot, (side, i, port) in enumerate(sides):
         here = f"%{side}{i}"
         head.append(f"{here}.port = getelementptr ptr, ptr %frame, i64 {slot}")
@@ -81,15 +85,15 @@ def _block(ins: list[Port], outs: list[Port], lanes: int, pieces: Pieces) -> str
         if port.shared:
             head.append(f"store ptr {here}.all, ptr {here}.port")
         elif lanes == 1:
-            loop.append(f"{here}.skip = mul i64 %at, {port.count * size_of(port.kind)}")
+            loop.append(f"{here}.skip = mul i64 %at, {port.elements * size_of(port.kind)}")
             loop.append(f"{here} = getelementptr i8, ptr {here}.all, i64 {here}.skip")
             loop.append(f"store ptr {here}, ptr {here}.port")
         else:
-            head.append(f"{here} = alloca [{max(port.count, 1)} x <{lanes} x {port.kind}>], align {ALIGN}")
+            head.append(f"{here} = alloca [{max(port.elements, 1)} x <{lanes} x {port.kind}>], align {ALIGN}")
             head.append(f"store ptr {here}, ptr {here}.port")
-            operands = f"ptr {here}.all, ptr {here}, i64 {port.count}, i64 %at, i64 %last"
+            operands = f"ptr {here}.all, ptr {here}, i64 {port.elements}, i64 %at, i64 %last"
             (loop if side == "in" else tail).append(f"call void @turn.{side}.{port.kind}({operands})")
-    calls = [f"call void @piece{i}(ptr %frame)" for i in range(pieces.count)]
+    calls = [f"call void @piece{i}(ptr %frame)" for i in range(pieces.number)]
     lines = [
         *head, "br label %loop", "loop:", "%at = phi i64 [ %first, %entry ], [ %next, %loop ]",
         *loop, *calls, *tail, f"%next = add i64 %at, {lanes}",
@@ -148,7 +152,9 @@ def _turn(side: str, kind: str, lanes: int) -> str:
         "done:", "ret void",
     ]  # fmt: skip
     text = "\n  ".join(lines)
-    head = f"define internal void @turn.{side}.{kind}(ptr %robots, ptr %lanes, i64 %count, i64 %at, i64 %last)"
+    head = (
+        f"define internal void @turn.{side}.{kind}(ptr %robots, ptr %lanes, i64 %count, i64 %at, i64 %last)"
+    )
     return f"{head} nounwind {{\nentry:\n  {text}\n}}"
 
 

@@ -68,7 +68,9 @@ def _machine() -> Any:
 
     triple, cpu, features = _target()
     target = llvm.Target.from_triple(triple)
-    return target.create_target_machine(cpu=cpu, features=features, opt=1, reloc="pic", codemodel="jitdefault")
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=1, reloc="pic", codemodel="jitdefault"
+    )
 
 
 _ENGINES: list[Any] = []

@@ -25,7 +25,7 @@ class Pieces(NamedTuple):
     """Functions @piece0 ... of the frame, to be called one after the other."""
 
     text: str
-    count: int
+    number: int
     frame: int
     """[bytes]"""
 

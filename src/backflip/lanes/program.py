@@ -19,7 +19,9 @@ from backflip.lanes.kernel import kernel_ir
 class Program:
     """A jaxpr of one robot; derivatives are programs of their own, made when they are needed."""
 
-    def __init__(self, closed: core.ClosedJaxpr | None, ins: Sequence[Any], outs: Sequence[Any], source: Any = None):
+    def __init__(
+        self, closed: core.ClosedJaxpr | None, ins: Sequence[Any], outs: Sequence[Any], source: Any = None
+    ):
         self._closed, self._source = closed, source
         self.ins, self.outs = tuple(ins), tuple(outs)
         self._derived: dict[Any, Program] = {}
@@ -108,19 +110,24 @@ class Program:
         lanes = 1 if size is None or size == 1 else machine.lane_count()
         how = (shared, size is not None, lanes, machine.thread_limit())
         if how not in self._names:
-            options = {"batched": how[1], "lanes": lanes, "threads": how[3]}
             key = machine.key_of(self.digest, repr(how))
             try:
-                self._names[how] = machine.register(key, lambda: kernel_ir(self.closed, shared, **options))
+                self._names[how] = machine.register(
+                    key, lambda: kernel_ir(self.closed, shared, size is not None, lanes, how[3])
+                )
             except Uncovered as gap:
                 what, *place = gap.args
                 where = f" at {place[0]}" if place else ""
-                warnings.warn(Uncovered(f"lanes have no rule for {what}{where}: it runs on XLA"), stacklevel=2)
+                warnings.warn(
+                    Uncovered(f"lanes have no rule for {what}{where}: it runs on XLA"), stacklevel=2
+                )
                 self._names[how] = None
         return self._names[how]
 
 
-def _push(f: Any, moved: Sequence[bool], primals: Sequence[Any], tangents: Sequence[Any], real: list[int]) -> list[Any]:
+def _push(
+    f: Any, moved: Sequence[bool], primals: Sequence[Any], tangents: Sequence[Any], real: list[int]
+) -> list[Any]:
     """Tangents of the real results of f."""
     free = [p for p, m in zip(primals, moved, strict=True) if m]
 

@@ -61,7 +61,7 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
         if name is not None:
             place[name] = i
         uses.append(text)
-    loads = _loads(block)
+    loads, root = _loads(block)
     done = [False] * len(block)
     ordered: list[str] = []
 
@@ -86,32 +86,29 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
                     bring(place[name])
         if _split(line)[0] is None:
             # what was read from an area before this write to it must not be read after
-            for load in loads.get(_area(line, loads), []) if line.startswith("store") else ():
+            for load in loads.get(_area(line, root), []) if line.startswith("store") else ():
                 if load < i:
                     bring(load)
             bring(i)
     return ordered
 
 
-_ROOT = "root"
-
-
-def _loads(block: list[str]) -> dict[str, list[int]]:
-    """Loads of a block by the area they read; also, under the names of addresses, areas (see _area)."""
+def _loads(block: list[str]) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """Loads of a block by the area they read, and areas by the names of addresses in them."""
     root: dict[str, str] = {}
     found: dict[str, list[int]] = {}
     for i, line in enumerate(block):
         name, equals, text = line.partition(" = ")
-        if equals and text.startswith("getelementptr"):
-            base = _POINTER.search(text).group(1)
-            root[name] = root.get(base, base)
-        elif equals and text.startswith("load"):
-            base = _POINTER.search(text).group(1)
-            found.setdefault(root.get(base, base), []).append(i)
-    found[_ROOT] = root  # type: ignore[assignment]
-    return found
+        if equals and text.startswith(("getelementptr", "load")):
+            base = _POINTER.findall(text)[-1]
+            area = root.get(base, base)
+            if text.startswith("load"):
+                found.setdefault(area, []).append(i)
+            else:
+                root[name] = area
+    return found, root
 
 
-def _area(line: str, loads: dict) -> str:
+def _area(line: str, root: dict[str, str]) -> str:
     base = _POINTER.findall(line)[-1]
-    return loads[_ROOT].get(base, base)
+    return root.get(base, base)

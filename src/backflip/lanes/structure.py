@@ -55,11 +55,14 @@ def iota(*, shape, dimension, dtype, **_) -> Array:
 
 def pad(x: Array, filler: Array, *, padding_config, **_) -> Array:
     """x with room before, behind and between its elements; negative room cuts."""
-    shape = [max(lo + hi + max(n + (n - 1) * mid, 0), 0) for n, (lo, hi, mid) in zip(x.shape, padding_config)]
+    shape = [
+        max(lo + hi + max(n + (n - 1) * mid, 0), 0)
+        for n, (lo, hi, mid) in zip(x.shape, padding_config, strict=True)
+    ]
     found = array_of([filler.item()] * prod(shape), tuple(shape))
     for place in np.ndindex(x.shape):
-        to = tuple(lo + i * (mid + 1) for i, (lo, _, mid) in zip(place, padding_config))
-        if all(0 <= t < n for t, n in zip(to, shape)):
+        to = tuple(lo + i * (mid + 1) for i, (lo, _, mid) in zip(place, padding_config, strict=True))
+        if all(0 <= t < n for t, n in zip(to, shape, strict=True)):
             found[to] = x[place]
     return found
 
@@ -89,7 +92,7 @@ MOVES: dict[str, Callable[..., Array | list[Array]]] = {
     "stack": lambda *xs, axis: np.stack(xs, axis),
     "stop_gradient": lambda x, **_: x,
     "transpose": lambda x, *, permutation: x.transpose(permutation),
-    "unstack": lambda x, *, axis: [np.take(x, i, axis) if x.ndim > 1 else scalar(x[i]) for i in range(x.shape[axis])],
+    "unstack": lambda x, *, axis: [row if x.ndim > 1 else scalar(row) for row in np.moveaxis(x, axis, 0)],
 }  # fmt: skip
 """By JAX's name: rule(*arrays, **parameters)"""
 
@@ -210,7 +213,11 @@ def dynamic_update_slice(e: Emitter, kinds: list[str], x: Array, update: Array, 
 
 def _gather_places(dims, indices: Array, out_shape: tuple[int, ...], slice_sizes) -> Iterator[tuple]:
     """For every output element its index vector, and the offset in the window, by operand axis."""
-    kept = [d for d in range(len(slice_sizes)) if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)]
+    kept = [
+        d
+        for d in range(len(slice_sizes))
+        if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)
+    ]
     batch_axes = [i for i in range(len(out_shape)) if i not in dims.offset_dims]
     for place in np.ndindex(*out_shape):
         batch = tuple(place[i] for i in batch_axes)
@@ -222,7 +229,9 @@ def _gather_places(dims, indices: Array, out_shape: tuple[int, ...], slice_sizes
         yield indices[batch], offset
 
 
-def gather(e, kinds, x, indices, out_shape, *, dimension_numbers, slice_sizes, mode, fill_value, **_) -> Array:
+def gather(
+    e, kinds, x, indices, out_shape, *, dimension_numbers, slice_sizes, mode, fill_value, **_
+) -> Array:
     """Windows of x at `indices`."""
     fills = "fill" in str(mode).lower()
     found, memory = [], None
@@ -247,7 +256,7 @@ def gather(e, kinds, x, indices, out_shape, *, dimension_numbers, slice_sizes, m
 
 
 def scatter(e, kinds, join, x, indices, updates, *, dimension_numbers, mode, **_) -> Array:
-    """x with windows at `indices` joined with `updates`; a window that sticks out is dropped or moved inside."""
+    """x with windows at `indices` joined with `updates`; one that sticks out is dropped, or moved inside."""
     d = dimension_numbers
     clips = "clip" in str(mode).lower()
     window = [i for i in range(x.ndim) if i not in (*d.inserted_window_dims, *d.operand_batching_dims)]

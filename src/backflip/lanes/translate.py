@@ -63,7 +63,16 @@ def _apply(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
     raise Uncovered(f"the primitive {name!r}")
 
 
-_CALLS = ("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call")
+_CALLS = (
+    "jit",
+    "pjit",
+    "closed_call",
+    "core_call",
+    "remat2",
+    "checkpoint",
+    "custom_jvp_call",
+    "custom_vjp_call",
+)
 
 
 def _inline(e: Emitter, inner: Any, arrays: Sequence[Array]) -> list[Array]:
@@ -158,7 +167,9 @@ def _arg(how: str) -> Callable:
 def _cumulative(name: str) -> Callable:
     def rule(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
         facts, p = _facts(eqn), eqn.params
-        return [algebra.cumulate(lambda a, b: RULES[name](e, *facts, a, b), arrays[0], p["axis"], p["reverse"])]
+        return [
+            algebra.cumulate(lambda a, b: RULES[name](e, *facts, a, b), arrays[0], p["axis"], p["reverse"])
+        ]
 
     return rule
 
@@ -177,7 +188,9 @@ def _scatter(name: str | None) -> Callable:
 
 
 def _gather(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
-    return [structure.gather(e, structure.index_kinds(eqn), *arrays, eqn.outvars[0].aval.shape, **eqn.params)]
+    x, indices = arrays
+    shape = eqn.outvars[0].aval.shape
+    return [structure.gather(e, structure.index_kinds(eqn), x, indices, shape, **eqn.params)]
 
 
 def _dynamic(f: Callable) -> Callable:
@@ -189,7 +202,8 @@ def _but_trees(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dot(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
-    return [algebra.dot_general(e, *_facts(eqn), *arrays, eqn.params["dimension_numbers"])]
+    (kind, signed), (a, b) = _facts(eqn), arrays
+    return [algebra.dot_general(e, kind, signed, a, b, eqn.params["dimension_numbers"])]
 
 
 def _matrix(f: Callable) -> Callable:
@@ -269,7 +283,11 @@ def _unrolled(e: Emitter, body: Any, order: Any, consts: list, carry: list, xs: 
     shapes = [v.aval.shape for v in body.jaxpr.outvars[count:]]
     ys = [np.empty((len(order), *shape), object) for shape in shapes]
     for t in order:
-        found = _inline(e, body, [*consts, *carry, *(np.asarray(x[t], object) if x.ndim > 1 else scalar(x[t]) for x in xs)])
+        found = _inline(
+            e,
+            body,
+            [*consts, *carry, *(np.asarray(x[t], object) if x.ndim > 1 else scalar(x[t]) for x in xs)],
+        )
         carry = found[:count]
         for y, new in zip(ys, found[count:], strict=True):
             y[t] = new if new.ndim else new.item()

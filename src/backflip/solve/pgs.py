@@ -45,8 +45,8 @@ class PGS(Solver):
 
         def sweep(at: _Momentum, _) -> tuple[_Momentum, None]:
             moved, impulses = at.ahead
-            moved, first = _sweep_scalars(scalars, moved, impulses[0])
-            new = [first]
+            moved, scalar = _sweep_scalars(scalars, moved, impulses[0])
+            new = [scalar]
             for group, own in zip(patches, impulses[1:], strict=True):
                 moved, found = _sweep_patches(group, moved, own, self.friction)
                 new.append(found)
@@ -55,8 +55,8 @@ class PGS(Solver):
         # a sweep is recomputed in the backward pass from the impulses it started with
         body = jax.checkpoint(sweep, prevent_cse=False)
         start = self.warm_start * rows.start
-        begin = start @ mobility.given, _by_group(rows, start)
-        begin = _Momentum(begin, begin, jnp.ones((), start.dtype))
+        first = start @ mobility.given, _by_group(rows, start)
+        begin = _Momentum(first, first, jnp.ones((), start.dtype))
         _, impulses = jax.lax.scan(body, begin, None, length=self.sweeps)[0].now
         return jnp.concatenate([x.reshape(-1) for x in impulses])
 
@@ -194,7 +194,10 @@ def _sweep_patches(
 
 
 def _follows(own: Array, mu: Array) -> Array:
-    """(c, 2) how friction goes with the normal impulse: in proportion where it slides, not where it sticks."""
+    """(c, 2) how friction goes with the normal impulse: in proportion where it slides.
+
+    Otherwise a sliding contact whose normal and tangents move each other swings up from sweep to sweep.
+    """
     normal, tangent = own[:, :1], own[:, 1:]
     slides = jnp.sum(tangent * tangent, -1, keepdims=True) >= (0.999 * mu[:, None] * normal) ** 2
     slides = slides & (normal > 0)

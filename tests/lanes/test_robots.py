@@ -1,5 +1,6 @@
 """Every robot's step and its VJP by lanes against XLA, after a few steps of random controls."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,13 @@ from jax import Array
 import backflip as bf
 from backflip import robots
 
-pytestmark = pytest.mark.filterwarnings("error::backflip.lanes.Uncovered")
+pytestmark = [
+    pytest.mark.filterwarnings("error::backflip.lanes.Uncovered"),
+    pytest.mark.skipif(
+        os.environ.get("BACKFLIP_TEST_LANES") != "1",
+        reason="lanes are not finished and not the default: BACKFLIP_TEST_LANES=1 runs these",
+    ),
+]
 
 SCHEME = bf.Scheme(0.01)
 BATCH, STEPS = 5, 4

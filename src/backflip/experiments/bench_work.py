@@ -76,9 +76,9 @@ class Job:
 HERTZ, RAMP = 2.5, 1.0
 """[Hz] of the trot, [s] until it takes full strides"""
 SHOULDER, ELBOW = (0.1, 0.04), (-0.2, 0.08)
-"""[rad] middle and swing. 4 Nm carry it, and no robot falls, neither ours nor MuJoCo's. Of 72 gaits tried it is
-one of two in which every robot's gradient over 1,000 steps stays finite in float32: most grow exponentially.
-Time does not depend on it: our program has no branches, and MuJoCo took the same for five gaits."""
+"""[rad] middle and swing. 4 Nm carry it, and no robot falls, neither ours nor MuJoCo's. Of 72 gaits tried it
+is one of two in which every robot's gradient over 1,000 steps stays finite in float32: most grow
+exponentially. Time hardly depends on it: our program has no branches, MuJoCo took much the same for five."""
 LEG_PHASES = (0.0, np.pi, np.pi, 0.0)
 """[rad] legs move in diagonal pairs"""
 

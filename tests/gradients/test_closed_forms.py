@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax import Array
 
-from backflip import Box, Builder, Model, Scheme, Sphere, State, momentum, rest, step
+from backflip import PGS, Box, Builder, Cone, Model, Pyramid, Scheme, Sphere, State, momentum, rest, step
 
 PHASES = (np.arange(20) + 0.5) / 20
 """Where within its step an impact happens."""
@@ -241,3 +241,16 @@ def test_gradients_of_a_tossed_cube_converge() -> None:
         print(f"tossed cubes at dt {dt}: gradients off by {errors[-1]}, positions by {off} m")
     assert (errors[-1] < errors[0] / 10).all()
     assert (errors[-1] < 0.02).all()
+
+
+@pytest.mark.parametrize("friction", [Cone(), Pyramid()], ids=["cone", "pyramid"])
+def test_a_ball_at_rest_in_the_air_does_not_feel_the_ground(friction):
+    b = Builder()
+    b.add_ground(friction=1.0)
+    b.add_body("ball", Sphere(0.2), mass=1.0, position=(0, 0, 1))
+    model, scheme = b.build(), Scheme(0.01, PGS(friction=friction))
+
+    def after(v):
+        return step(scheme, model, replace(rest(model), v_WB=v[None])).v_WB[0]
+
+    np.testing.assert_allclose(jax.jacrev(after)(jnp.zeros(3)), np.eye(3), atol=1e-12)

@@ -23,7 +23,9 @@ class Cone(Friction):
         wanted = impulse - sliding * jnp.minimum(step[:, :1], step[:, 1:])
         length = norm(wanted)
         outside = length > bound
-        return wanted * jnp.where(outside, bound / jnp.where(outside, length, 1), 1)[:, None]
+        # a contact without load does not stick, not even at no sliding at all
+        inside = jnp.where(bound > 0, 1.0, 0.0)
+        return wanted * jnp.where(outside, bound / jnp.where(outside, length, 1), inside)[:, None]
 
 
 class Pyramid(Friction):
@@ -31,4 +33,5 @@ class Pyramid(Friction):
 
     def update(self, impulse: Array, sliding: Array, step: Array, bound: Array) -> Array:
         """Each tangent by its own step."""
-        return jnp.clip(impulse - sliding * step, -bound[:, None], bound[:, None])
+        bound = bound[:, None]
+        return jnp.where(bound > 0, jnp.clip(impulse - sliding * step, -bound, bound), 0)

@@ -200,7 +200,8 @@ def _follows(own: Array, mu: Array) -> Array:
     """
     normal, tangent = own[:, :1], own[:, 1:]
     slides = jnp.sum(tangent * tangent, -1, keepdims=True) >= (0.999 * mu[:, None] * normal) ** 2
-    slides = slides & (normal > 0)
+    # an impulse so small that its reciprocal would not be a number carries no friction worth following
+    slides = slides & (normal > jnp.finfo(own.dtype).tiny ** 0.5)
     return jnp.where(slides, tangent / jnp.where(slides, normal, 1), 0)
 
 

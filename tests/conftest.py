@@ -1,6 +1,12 @@
-"""Tests run in float64 and ask XLA for quick compiles: most programs run for less time than they build."""
+"""Tests run in float64 and ask XLA for quick compiles: most programs run for less time than they build.
 
+Kernels are kept in a folder of this test run's own, which its processes share.
+"""
+
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +17,10 @@ os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
     + " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["BACKFLIP_CACHE"] = tempfile.mkdtemp(prefix="backflip-kernels-")
+    atexit.register(shutil.rmtree, os.environ["BACKFLIP_CACHE"], ignore_errors=True)
 
 import jax
 

@@ -1,7 +1,6 @@
 """The bench measures, survives an interruption, and claims what its figures say; no speeds are tested."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +13,6 @@ from backflip.experiments.bench_claims import claims
 from backflip.experiments.bench_machine import machine, sentence
 from backflip.experiments.bench_plan import FULL, QUICK, plan
 from backflip.experiments.bench_work import FIGURES, Job
-
-pytestmark = pytest.mark.skipif(
-    os.environ.get("BACKFLIP_TEST_LANES") != "1",
-    reason="lanes are not finished and not the default: BACKFLIP_TEST_LANES=1 runs these",
-)
 
 pytest.importorskip("mujoco")
 

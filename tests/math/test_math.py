@@ -59,10 +59,12 @@ def test_rotate_turns_in_the_world_and_relative_rotation_finds_the_sine_of_it(tu
 
 
 @pytest.mark.parametrize("n", range(1, 7))
-def test_inverse_spd_is_the_inverse(n):
+def test_whiten_is_a_lower_root_of_the_inverse(n):
     G = np.random.default_rng(n).normal(size=(20, n, n))
     A = G @ np.swapaxes(G, -1, -2) + 0.1 * np.eye(n)
-    np.testing.assert_allclose(jax.jit(bm.inverse_spd)(A), np.linalg.inv(A), rtol=1e-8, atol=1e-8)
+    W = jax.jit(bm.whiten)(A)
+    np.testing.assert_allclose(bm.transpose(W) @ W, np.linalg.inv(A), rtol=1e-8, atol=1e-8)
+    np.testing.assert_array_equal(jnp.triu(W, 1), 0)
 
 
 def test_inverse3_needs_no_symmetry():

@@ -37,7 +37,8 @@ def rows(target, lower=(), upper=(), friction=(), softness=None, start=None) -> 
 
 @jax.jit
 def solve(solver, problem, A, velocity):
-    return solver.solve(problem, Mobility(A, jnp.eye(len(A))), velocity)
+    w, V = jnp.linalg.eigh(A)
+    return solver.solve(problem, Mobility(V * jnp.sqrt(jnp.maximum(w, 0))), velocity)
 
 
 @quick

@@ -27,21 +27,9 @@ class Motion(NamedTuple):
         return jnp.concatenate([self.v, self.w], -1)
 
 
-class Spread(NamedTuple):
-    """How mass is spread about the centres of mass, in W."""
-
-    inertia: Array
-    """(n, 3, 3) [kg m²]"""
-    inverse: Array
-    """(n, 3, 3)"""
-
-
-def spread(bodies: Bodies, R: Array) -> Spread:
-    """R I Rᵀ and its inverse."""
-    turned = transpose(R)
-    return Spread(
-        matmul(matmul(R, bodies.inertia), turned), matmul(matmul(R, bodies.inverse_inertia), turned)
-    )
+def inertias(bodies: Bodies, R: Array) -> Array:
+    """R I Rᵀ (n, 3, 3) [kg m²] about the centres of mass, in W."""
+    return matmul(matmul(R, bodies.inertia), transpose(R))
 
 
 def angular_momenta(bodies: Bodies, R: Array, w: Array) -> Array:

@@ -19,7 +19,7 @@ from backflip.dynamics.assemble import (
 )
 from backflip.dynamics.contacts import collide
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
-from backflip.dynamics.motion import Motion, Spread, angular_momenta, drift, precession, spread
+from backflip.dynamics.motion import Motion, drift, inertias, precession
 from backflip.dynamics.tree import Branch, branches_of, mobility, respond, velocities
 from backflip.math import cross, matvec, orthonormal, rotate
 from backflip.model import Bodies, Model, State, bodies_of
@@ -55,13 +55,14 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
 
     planar = model.topology.planar
     mid = drift(bodies, start, h, planar)
-    mass, L = spread(bodies, mid.R), angular_momenta(bodies, mid.R, mid.w)
+    inertia = inertias(bodies, mid.R)
+    L = matvec(inertia, mid.w)
     alone = jnp.zeros_like(mid.w) if planar else precession(bodies, mid.R, mid.w, L)
     joints = all_joints(model, bodies, mid, alone)
     moves = coordinate_rows(model, joints)
-    branches, smooth = _without_rows(model, bodies, mid, mass, joints, moves, u, dt)
+    branches, smooth = _without_rows(model, bodies, mid, inertia, L, joints, moves, u, dt)
     twist, shift, force = _with_rows(
-        scheme, model, bodies, mid, mass, joints, moves, branches, smooth, state.force, u
+        scheme, model, bodies, mid, joints, moves, branches, smooth, state.force, u
     )
     end = drift(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h, planar)
 
@@ -91,14 +92,14 @@ def _check(model: Model, state: State, u: Array | None) -> Array:
 
 
 def _without_rows(
-    model: Model, bodies: Bodies, mid: Motion, mass: Spread, joints: dict[str, Joints],
+    model: Model, bodies: Bodies, mid: Motion, inertia: Array, L: Array, joints: dict[str, Joints],
     moves: Coordinates, u: Array, dt: float,
 ) -> tuple[tuple[Branch, ...], Array]:  # fmt: skip
     """The tree, and twists (n, 6) after all forces with its joints holding, but no rows yet."""
     drag, effort = _springs(model, joints, dt)
-    branches = branches_of(model.topology, bodies, mid, mass, joints, drag, dt)
+    branches = branches_of(model.topology, bodies, mid, inertia, joints, drag, dt)
     push = dt * _wrenches(model, bodies, mid, moves, u)
-    still = jnp.concatenate([bodies.mass[:, None] * mid.v, matvec(mass.inertia, mid.w)], -1)
+    still = jnp.concatenate([bodies.mass[:, None] * mid.v, L], -1)
     by_branch = {}
     for i, group in enumerate(model.topology.groups):
         if group.joints[0] < 0:
@@ -151,7 +152,7 @@ def _wrenches(model: Model, bodies: Bodies, mid: Motion, moves: Coordinates, u: 
 
 
 def _with_rows(
-    scheme: Scheme, model: Model, bodies: Bodies, mid: Motion, mass: Spread, joints: dict[str, Joints],
+    scheme: Scheme, model: Model, bodies: Bodies, mid: Motion, joints: dict[str, Joints],
     moves: Coordinates, branches: tuple[Branch, ...], smooth: Array, force: Array, u: Array,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Twists (n, 6) with all rows holding, the shift (n, 6) of early impulses, and row forces (r,)."""

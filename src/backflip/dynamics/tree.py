@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.joints import Joints
-from backflip.dynamics.motion import Motion, Spread
-from backflip.math import cross, inverse_spd, matmul, matvec, skew, transpose, vecmat
+from backflip.dynamics.motion import Motion
+from backflip.math import cross, matmul, matvec, skew, transpose, vecmat, whiten
 from backflip.model import Bodies, Topology
 from backflip.model.facts import FREEDOMS, WORLD, Group
 from backflip.solve import Mobility
@@ -32,8 +32,9 @@ class Branch(NamedTuple):
     """(k, 6, f)"""
     U: Array
     """(k, 6, f) articulated inertia times S"""
+    root: Array
     D_inverse: Array
-    """(k, f, f)"""
+    """(k, f, f) D⁻¹ = rootᵀ root"""
     inertia: Array
     """(k, 6, 6) articulated"""
     bias: Array
@@ -46,27 +47,30 @@ class Branch(NamedTuple):
 
 
 def branches_of(
-    facts: Topology, bodies: Bodies, at: Motion, mass: Spread, joints: dict[str, Joints],
+    facts: Topology, bodies: Bodies, at: Motion, inertia: Array, joints: dict[str, Joints],
     drag: dict[str, Array], dt: float,
 ) -> tuple[Branch, ...]:  # fmt: skip
-    """Eliminate from the leaves inwards. `drag` (k, f) by joint kind is what dampers add to the inertia."""
-    inertia = _spatial(bodies, mass)
+    """Eliminate from the leaves inwards.
+
+    `inertia` (n, 3, 3) is in W; `drag` (k, f) by joint kind is what dampers add to it.
+    """
+    inertia = _spatial(bodies, inertia)
     branches = []
     for group in reversed(facts.groups):
         index, parents = np.array(group.bodies), np.array(group.parents)
         S, bias, extra = _joint_of(group, at, joints, drag, dt)
         here = inertia[index]
         if group.kind == "free":
-            D_inverse = _lone_inverse(bodies, mass, index) if group.leaf else inverse_spd(here)
-            U = here
+            U, D = here, here
         else:
             U = matmul(here, S)
-            D = matmul(transpose(S), U)
-            D_inverse = _inverse(D + extra[..., None] * jnp.eye(S.shape[-1], dtype=D.dtype))
+            D = matmul(transpose(S), U) + extra[..., None] * jnp.eye(S.shape[-1], dtype=U.dtype)
+        root = whiten(D) if D.shape[-1] else D
         apart = at.p[index] - jnp.where(parents[:, None] == WORLD, 0, at.p[parents])
-        branch = Branch(index, parents, apart, S, U, D_inverse, here, bias)
+        branch = Branch(index, parents, apart, S, U, root, matmul(transpose(root), root), here, bias)
         if branch.hung:
-            left = here - matmul(matmul(U, D_inverse), transpose(U)) if S.shape[-1] else here
+            gives = matmul(U, transpose(root))
+            left = here - matmul(gives, transpose(gives)) if S.shape[-1] else here
             inertia = inertia.at[parents].add(_carry_inertia(left, apart))
         branches.append(branch)
     return tuple(reversed(branches))
@@ -104,24 +108,12 @@ def _shift_wrench(wrench: Array, arm: Array) -> Array:
     return jnp.concatenate([f, t + cross(arm, f)], -1)
 
 
-def _spatial(bodies: Bodies, mass: Spread) -> Array:
+def _spatial(bodies: Bodies, inertia: Array) -> Array:
     """(n, 6, 6) inertia at the centres of mass."""
     eye = jnp.eye(3, dtype=bodies.mass.dtype)
-    zero = jnp.zeros_like(mass.inertia)
+    zero = jnp.zeros_like(inertia)
     top = jnp.concatenate([bodies.mass[:, None, None] * eye, zero], -1)
-    return jnp.concatenate([top, jnp.concatenate([zero, mass.inertia], -1)], -2)
-
-
-def _lone_inverse(bodies: Bodies, mass: Spread, index: np.ndarray) -> Array:
-    """Inverse spatial inertia of bodies that nothing hangs from."""
-    eye = jnp.eye(3, dtype=bodies.mass.dtype)
-    zero = jnp.zeros_like(mass.inverse[index])
-    top = jnp.concatenate([eye / bodies.mass[index][:, None, None], zero], -1)
-    return jnp.concatenate([top, jnp.concatenate([zero, mass.inverse[index]], -1)], -2)
-
-
-def _inverse(D: Array) -> Array:
-    return inverse_spd(D) if D.shape[-1] else D
+    return jnp.concatenate([top, jnp.concatenate([zero, inertia], -1)], -2)
 
 
 def _carry_inertia(I: Array, d: Array) -> Array:
@@ -173,13 +165,11 @@ def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
 def mobility(branches: tuple[Branch, ...], J: Array) -> Mobility:
     """J M⁻¹ Jᵀ with all joints holding, from the inward pass alone.
 
-    Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t, t (f,) what a row's impulse is worth to a joint
-    after all that hangs from it has given way.
+    Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t = Σ |root t|², t (f,) what a row's impulse is worth to
+    a joint after all that hangs from it has given way.
     """
-    r = J.shape[0]
-    felt = _felt(branches, J)
-    given = [matvec(b.D_inverse, t) for b, t in zip(branches, felt, strict=True)]
-    return Mobility(*(jnp.concatenate([x.reshape(r, -1) for x in part], -1) for part in (felt, given)))
+    shares = [matvec(b.root, t) for b, t in zip(branches, _felt(branches, J), strict=True)]
+    return Mobility(jnp.concatenate([x.reshape(J.shape[0], -1) for x in shares], -1))
 
 
 def _felt(branches: tuple[Branch, ...], wrench: Array) -> list[Array]:

@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from backflip.lanes.elementwise import RULES, add, compare, div, logic, mul, select, sub, total
-from backflip.lanes.emit import FLOATS, Element, Emitter, size_of
-from backflip.lanes.structure import Array, array_of
+from backflip.lanes import loops
+from backflip.lanes.elementwise import RULES, add, compare, div, invert, logic, mul, select, sub, total
+from backflip.lanes.emit import FLOATS, Element, Emitter, Uncovered, size_of
+from backflip.lanes.structure import Array, array_of, zeros
 
 Join = Callable[[Element, Element], Element]
+
+MOST_SORTED = 32
+"""Numbers in a line that is sorted: every pair of neighbours is compared so many times"""
 
 
 def _rows(x: Array, axes: tuple[int, ...]) -> tuple[Array, tuple[int, ...]]:
@@ -24,6 +28,8 @@ def _rows(x: Array, axes: tuple[int, ...]) -> tuple[Array, tuple[int, ...]]:
 def reduce_sum(e: Emitter, kind: str, signed: bool, x: Array, axes: tuple[int, ...]) -> Array:
     """Sums over axes."""
     rows, shape = _rows(x, axes)
+    if loops.worth(x.size, [x]):
+        return loops.contract(e, kind, signed, [rows.reshape(*shape, -1)], shape, rows.shape[-1])
     return array_of((total(e, kind, signed, [(t, None) for t in row]) for row in rows), shape)
 
 
@@ -39,13 +45,16 @@ def reduce_by(e: Emitter, kind: str, signed: bool, x: Array, axes: tuple[int, ..
         return join(e, kind, signed, halves(row[:middle]), halves(row[middle:]))
 
     empty = _neutral(name, kind, signed)
+    if loops.worth(x.size, [x]):
+        whole = rows.reshape(*shape, -1)
+        return loops.fold(e, kind, whole, shape, empty, lambda a, b: join(e, kind, signed, a, b))
     return array_of((halves(row) if len(row) else empty for row in rows), shape)
 
 
 def _neutral(name: str, kind: str, signed: bool) -> Any:
-    if name in ("and", "or", "mul"):
-        one = 1.0 if kind in FLOATS else 1
-        return {"and": True if kind == "i1" else -1, "or": False if kind == "i1" else 0, "mul": one}[name]
+    if name in ("and", "or", "xor", "mul"):
+        zero, ones = (False, True) if kind == "i1" else (0, -1)
+        return {"and": ones, "or": zero, "xor": zero, "mul": 1.0 if kind in FLOATS else 1}[name]
     if kind in FLOATS:
         return -math.inf if name == "max" else math.inf
     bits = 1 if kind == "i1" else 8 * size_of(kind)
@@ -76,16 +85,44 @@ def _nans(e: Emitter, kind: str, a: Element, b: Element) -> tuple[Element, Eleme
 
 def cumulate(join: Join, x: Array, axis: int, reverse: bool) -> Array:
     """Running results along an axis."""
-    lines = np.moveaxis(x, axis, 0)
-    lines = lines[::-1] if reverse else lines
-    found = [lines[0]] if len(lines) else []
-    for line in lines[1:]:
-        pairs = zip(found[-1].flat, line.flat, strict=True)
-        found.append(array_of((join(a, b) for a, b in pairs), line.shape))
-    if not found:
-        return x
-    result = np.stack(found[::-1] if reverse else found)
-    return np.moveaxis(result, 0, axis)
+    found = x.copy()
+    lines = np.moveaxis(found, axis, -1)
+    lines = lines[..., ::-1] if reverse else lines
+    for place in np.ndindex(lines.shape[:-1]):
+        for i in range(1, lines.shape[-1]):
+            lines[(*place, i)] = join(lines[(*place, i - 1)], lines[(*place, i)])
+    return found
+
+
+def sort(e: Emitter, facts: list, arrays: list[Array], axis: int, keys: int) -> list[Array]:
+    """Lines along an axis in rising order of the first `keys` arrays; equals keep theirs, NaN comes last."""
+    found = [x.copy() for x in arrays]
+    lines = [np.moveaxis(x, axis, -1) for x in found]
+    n = lines[0].shape[-1]
+    if n > MOST_SORTED:
+        raise Uncovered(f"a sort of {n} numbers")
+    pairs = [(i, i + 1) for last in reversed(range(n)) for i in range(last)]
+    for place in np.ndindex(lines[0].shape[:-1]):
+        for i, j in pairs:
+            a, b = ([line[(*place, k)] for line in lines] for k in (i, j))
+            swap = _before(e, facts[:keys], b, a)
+            for line, (kind, _), x, y in zip(lines, facts, a, b, strict=True):
+                line[(*place, i)], line[(*place, j)] = (select(e, kind, swap, *p) for p in ((x, y), (y, x)))
+    return found
+
+
+def _before(e: Emitter, facts: list, a: list[Element], b: list[Element]) -> Element:
+    """Whether a comes before b, by the first key in which they differ."""
+    found: Element = False
+    for (kind, signed), x, y in reversed(list(zip(facts, a, b, strict=False))):
+        less, same = (compare(how, e, kind, signed, x, y) for how in ("lt", "eq"))
+        if kind in FLOATS:
+            y_nan, x_number = _nans(e, kind, y, x)
+            less = logic("or", e, "i1", False, less, logic("and", e, "i1", False, y_nan, x_number))
+            both = logic("and", e, "i1", False, y_nan, invert(e, "i1", False, x_number))
+            same = logic("or", e, "i1", False, same, both)
+        found = logic("or", e, "i1", False, less, logic("and", e, "i1", False, same, found))
+    return found
 
 
 def dot_general(e: Emitter, kind: str, signed: bool, a: Array, b: Array, dimension_numbers) -> Array:
@@ -99,6 +136,9 @@ def dot_general(e: Emitter, kind: str, signed: bool, a: Array, b: Array, dimensi
     k = math.prod(a.shape[i] for i in ca)
     rows = a.transpose([*ba, *fa, *ca]).reshape(n, m, k)
     columns = b.transpose([*bb, *fb, *cb]).reshape(n, o, k)
+    if loops.worth(n * m * o * k, [a, b]):
+        factors = [rows[:, :, None, :], columns[:, None, :, :]]
+        return loops.contract(e, kind, signed, factors, (n, m, o), k).reshape(batch + left + right)
     found = (
         total(e, kind, signed, list(zip(row, column, strict=True)))
         for i in range(n)
@@ -115,14 +155,16 @@ def by_matrix(f: Callable[..., Any], *arrays: Array) -> Any:
     """f of every matrix of arrays whose leading axes agree."""
     batch = arrays[0].shape[:-2]
     results = [f(*(a[i] for a in arrays)) for i in np.ndindex(*batch)]
-    if isinstance(results[0], tuple):
-        columns = zip(*results, strict=True)
-        return [array_of((x for r in c for x in r.flat), batch + c[0].shape) for c in columns]
-    return array_of((x for r in results for x in r.flat), batch + results[0].shape)
+    # of no matrix only the shape matters: that of the result for known zeros, which computes nothing
+    like = results[0] if results else f(*(zeros(a.shape[-2:], "double") for a in arrays))
+    if isinstance(like, tuple):
+        columns = range(len(like))
+        return [array_of((x for r in results for x in r[i].flat), batch + like[i].shape) for i in columns]
+    return array_of((x for r in results for x in r.flat), batch + like.shape)
 
 
 def cholesky(e: Emitter, kind: str, A: Array) -> Array:
-    """Lower L with L Lᵀ = A; zeros above."""
+    """Lower L with L Lᵀ = A; zeros above. Of a matrix that is not positive definite some of it is NaN."""
     n = len(A)
     L = array_of([0.0] * (n * n), (n, n))
     for j in range(n):

@@ -4,26 +4,23 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.extend import core
 
 from backflip.lanes.emit import Uncovered
-from backflip.lanes.program import Program
+from backflip.lanes.program import Program, asked
 
 BACKENDS = ("xla", "lanes")
 
-_default = "lanes" if os.environ.get("BACKFLIP_LANES", "0") not in ("", "0") else "xla"
-# part of the key under which JAX keeps what it has traced: a function traced with one backend is traced
-# again with the other
-_context = jax.make_user_context(None)
+_default = "lanes" if os.environ.get("BACKFLIP_LANES", "1") not in ("", "0") else "xla"
 
 
 def chosen() -> str:
     """Who runs compiled functions now: "lanes" or "xla"."""
-    return _context.value or _default
+    return asked.value or _default
 
 
 class backend(AbstractContextManager):
@@ -34,7 +31,7 @@ class backend(AbstractContextManager):
             raise ValueError(f"backend: there is no {name!r}; give {' or '.join(map(repr, BACKENDS))}")
         global _default
         self._before, _default = _default, name
-        self._inside = _context(name)
+        self._inside = asked(name)
         self._inside.__enter__()
 
     def __exit__(self, *_: Any) -> None:
@@ -45,42 +42,62 @@ class backend(AbstractContextManager):
 
 def compile(fn: Callable) -> Callable:
     """fn, a function of one robot, with kernels for it and its derivatives; on other devices plain JAX."""
-    programs: dict[Any, tuple[Program, list[Any], Any]] = {}
+    known: dict[Any, _Traced] = {}
 
     @wraps(fn)
-    def compiled(*args: Any) -> Any:
+    def compiled(*args: Any, **named: Any) -> Any:
         if chosen() == "xla":
-            return fn(*args)
-        leaves, tree = jax.tree.flatten(args)
+            return fn(*args, **named)
+        leaves, tree = jax.tree.flatten((args, named))
         leaves = [x if isinstance(x, jax.Array) else jax.numpy.asarray(x) for x in leaves]
-        from backflip.lanes.primitive import call
-
         avals = tuple(jax.typeof(x) for x in leaves)
         key = (tree, avals, jax.config.read("jax_enable_x64"))
-        if key not in programs:
-            found = _trace(fn, tree, avals)
-            if found[1]:  # it closes over something of the caller's
-                program, captured, out = found
-                return jax.tree.unflatten(out, call(program, [*captured, *leaves]))
-            programs[key] = found
-        program, captured, out = programs[key]
-        return jax.tree.unflatten(out, call(program, [*captured, *leaves]))
+        traced = known.get(key) or _trace(fn, tree, avals)
+        if not traced.captured:  # else it closes over something that only this caller knows
+            known[key] = traced
+        return traced(leaves)
 
     return compiled
 
 
-def _trace(fn: Callable, tree: Any, avals: tuple[Any, ...]) -> tuple[Program, list[Any], Any]:
-    """The program of fn for such arguments, what it closes over, and the shape of its results."""
+class _Traced(NamedTuple):
+    """A function for arguments of some shapes."""
+
+    program: Program
+    captured: list[Any]
+    """what it closes over that only its caller knows; arguments before all others"""
+    passed: list[int | None]
+    """for every result, which argument it is unchanged; None: the program's next"""
+    tree: Any
+    """structure of the results"""
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        from backflip.lanes.primitive import call
+
+        arrays = [*self.captured, *leaves]
+        found = iter(call(self.program, arrays))
+        return jax.tree.unflatten(self.tree, [next(found) if i is None else arrays[i] for i in self.passed])
+
+
+def _trace(fn: Callable, tree: Any, avals: tuple[Any, ...]) -> _Traced:
+    """fn for such arguments; compiled functions that it calls become part of it."""
 
     def flat(*leaves: Any) -> Any:
-        return fn(*jax.tree.unflatten(tree, leaves))
+        args, named = jax.tree.unflatten(tree, leaves)
+        return fn(*args, **named)
 
-    closed, out = jax.make_jaxpr(flat, return_shape=True)(*avals)
+    with asked("xla"):
+        closed, out = jax.make_jaxpr(flat, return_shape=True)(*avals)
     outside = [isinstance(c, jax.core.Tracer) for c in closed.consts]
     captured = [c for c, o in zip(closed.consts, outside, strict=True) if o]
     if captured:
         closed = _lift(closed, outside)
-    return Program.of(closed), captured, jax.tree.structure(out)
+    jaxpr = closed.jaxpr
+    arguments = {v: i for i, v in enumerate(jaxpr.invars)}
+    passed = [None if isinstance(v, core.Literal) else arguments.get(v) for v in jaxpr.outvars]
+    computed = [v for v, i in zip(jaxpr.outvars, passed, strict=True) if i is None]
+    program = Program.of(core.ClosedJaxpr(jaxpr.replace(outvars=computed), closed.consts))
+    return _Traced(program, captured, passed, jax.tree.structure(out))
 
 
 def _lift(closed: core.ClosedJaxpr, outside: list[bool]) -> core.ClosedJaxpr:
@@ -97,12 +114,9 @@ def covers(fn: Callable, *args: Any) -> bool:
     """Whether fn compiles for such arguments, or would run on XLA."""
     import warnings
 
-    leaves, tree = jax.tree.flatten(args)
-    program = _trace(
-        fn,
-        tree,
-        tuple(jax.typeof(np.asarray(x)) if not hasattr(x, "aval") else jax.typeof(x) for x in leaves),
-    )[0]
+    leaves, tree = jax.tree.flatten((args, {}))
+    avals = tuple(jax.typeof(x if hasattr(x, "aval") else np.asarray(x)) for x in leaves)
+    program = _trace(fn, tree, avals).program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Uncovered)
         return program.kernel((False,) * len(program.ins), None) is not None

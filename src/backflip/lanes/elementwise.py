@@ -1,7 +1,8 @@
 """What one operation does to one element of each operand: folded where the elements are known.
 
 Floats: IEEE per operation, fused multiply-add allowed. A factor known to be 0 makes a product 0, whatever
-the other is; adding a known 0 changes nothing.
+the other is, NaN and ∞ too; adding a known 0 changes nothing, so −0 + 0 is −0. The greater of 0 and −0 is
+either. A denormal counts as itself or as a zero of its sign: XLA's threads flush them, folding does not.
 """
 
 import math
@@ -18,6 +19,7 @@ from backflip.lanes.emit import (
     Element,
     Emitter,
     Slot,
+    Uncovered,
     Value,
     is_nan,
     is_zero,
@@ -92,12 +94,18 @@ def div(e: Emitter, kind: str, signed: bool, a: Element, b: Element) -> Element:
     if kind in FLOATS:
         if known(a, b):
             return _fold(np.divide, kind, signed, a, b)
-        if known(b) and b != 0 and math.frexp(b)[0] in (0.5, -0.5) and math.isfinite(1 / b):
+        if known(b) and _has_inverse(b, kind):
             return mul(e, kind, signed, a, 1 / b)
         return _two(e, "fdiv", kind, a, b)
     quotient = _two(e, "sdiv" if signed else "udiv", kind, a, _divisor(e, kind, signed, a, b))
     overflow = _overflows(e, kind, a, b) if signed else False
     return select(e, kind, compare("eq", e, kind, signed, b, 0), select(e, kind, overflow, quotient, a), -1)
+
+
+def _has_inverse(b: float, kind: str) -> bool:
+    """Whether 1/b is exact and b and 1/b are neither denormal nor infinite."""
+    mantissa, exponent = math.frexp(b)
+    return abs(mantissa) == 0.5 and abs(exponent) < (125 if kind == "float" else 1020)
 
 
 def rem(e: Emitter, kind: str, signed: bool, a: Element, b: Element) -> Element:
@@ -243,9 +251,27 @@ def intrinsic(name: str, fold: Callable | None, e: Emitter, kind: str, signed: b
     return _fold(fold, kind, signed, a) if fold and known(a) else e.call(name, kind, a)
 
 
+def leading_zeros(e: Emitter, kind: str, signed: bool, a: Element) -> Element:
+    """How many bits are 0 before the first 1."""
+    t, symbol = e.vector(kind), f"@llvm.ctlz.v{e.lanes}{kind}"
+    e.declared.add(f"declare {t} {symbol}({t}, i1)")
+    return e.do(f"call {t} {symbol}({t} {e.text(a, kind)}, i1 false)")
+
+
 def round_(e: Emitter, kind: str, signed: bool, a: Element, rounding_method: Any) -> Element:
     """To the nearest whole number; halves away from 0 (method 0) or to even (1)."""
     return e.call("round" if int(rounding_method) == 0 else "rint", kind, a)
+
+
+def reduce_precision(
+    e: Emitter, kind: str, signed: bool, a: Element, exponent_bits: int, mantissa_bits: int
+) -> Element:
+    """a as a narrower float would have it."""
+    if (exponent_bits, mantissa_bits) == (8, 23):
+        return convert(e, "float", True, kind, True, convert(e, kind, True, "float", True, a))
+    if exponent_bits < 11 or mantissa_bits < 52:
+        raise Uncovered(f"rounding to {mantissa_bits} bits")
+    return a
 
 
 def clamp(e: Emitter, kind: str, signed: bool, low: Element, a: Element, high: Element) -> Element:
@@ -302,6 +328,7 @@ RULES: dict[str, Rule] = {
     "and": partial(logic, "and"), "or": partial(logic, "or"), "xor": partial(logic, "xor"), "not": invert,
     "shift_left": partial(shift, "shl"), "shift_right_logical": partial(shift, "lshr"),
     "shift_right_arithmetic": partial(shift, "ashr"), "is_finite": is_finite, "round": round_,
+    "reduce_precision": reduce_precision, "clz": leading_zeros,
     "square": lambda e, kind, signed, a: mul(e, kind, signed, a, a),
     "integer_pow": power, "sqrt": partial(intrinsic, "sqrt", np.sqrt),
     "floor": partial(intrinsic, "floor", np.floor),

@@ -6,7 +6,7 @@ LLVM's name of a scalar: float, double, i1, i32, ...
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,10 @@ def kind_of(dtype: Any) -> str:
 
 def known(*elements: Element) -> bool:
     """Whether all elements are numbers, not values."""
-    return not any(isinstance(x, Value) for x in elements)
+    for x in elements:  # noqa: SIM110 (asked more often than anything else: a plain loop is quicker)
+        if isinstance(x, Value):
+            return False
+    return True
 
 
 class Emitter:
@@ -70,6 +73,7 @@ class Emitter:
         self.lanes = lanes
         self.lines: list[str] = []
         self.areas: dict[str, int] = {}
+        self.tables: dict[str, str] = {}
         self.declared: set[str] = set()
         self.defined: dict[str, str] = {}
         self.active: Element = True
@@ -211,21 +215,32 @@ class Emitter:
         return self.do(f"icmp ne {self.vector('i8')} {x.name}, zeroinitializer")
 
     def _load(self, slot: Slot, kind: str) -> str:
+        return self.read(slot.where, slot.index, kind, slot.shared).name
+
+    def read(self, where: str, index: int | str, kind: str, shared: bool) -> Value:
+        """A value from memory that is not written while it is in use; a shared one is a single number."""
         stored = "i8" if kind == "i1" else kind
-        if slot.shared:
-            place = f"getelementptr {stored}, ptr {slot.where}, i64 {slot.index}"
-            one = self.do(f"load {stored}, ptr {self.do(place).name}, align {size_of(stored)}")
+        if shared:
+            place = self.do(f"getelementptr {stored}, ptr {where}, i64 {index}").name
+            one = self.do(f"load {stored}, ptr {place}, align {size_of(stored)}")
             value = self.splat(one.name, stored)
         else:
-            place = self.at(slot.where, slot.index, kind)
+            place = self.at(where, index, kind)
             value = self.do(f"load {self.vector(stored)}, ptr {place}, align {size_of(stored)}")
-        return self._as_bool(value).name if kind == "i1" else value.name
+        return self._as_bool(value) if kind == "i1" else value
 
     def splat(self, name: str, kind: str) -> Value:
         """The same scalar in every lane."""
         t = self.vector(kind)
         first = self.do(f"insertelement {t} poison, {kind} {name}, i64 0")
         return self.do(f"shufflevector {t} {first.name}, {t} poison, {self.vector('i32')} zeroinitializer")
+
+    def table(self, elements: Sequence[Any], kind: str) -> str:
+        """Numbers known now, in memory, one after the other."""
+        stored = "i8" if kind == "i1" else kind
+        numbers = ", ".join(f"{stored} {literal(int(x) if kind == 'i1' else x, stored)}" for x in elements)
+        text = f"internal constant [{len(elements)} x {stored}] [{numbers}]"
+        return self.tables.setdefault(text, f"@numbers{len(self.tables)}")
 
     def keep(self, elements: Iterable[Element], kind: str) -> list[Element]:
         """The same elements, those that are values in memory."""

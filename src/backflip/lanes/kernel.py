@@ -10,15 +10,22 @@ from typing import Any, NamedTuple
 
 from jax.extend import core
 
+from backflip.lanes import loops
 from backflip.lanes.emit import Emitter, Slot, Uncovered, kind_of, size_of
 from backflip.lanes.handler import handler_ir
+from backflip.lanes.machine import Module, cores
 from backflip.lanes.pieces import ALIGN, Pieces, cut
 from backflip.lanes.schedule import schedule
 from backflip.lanes.structure import array_of
 from backflip.lanes.translate import translate, written
 
-MOST_WRITTEN = 400_000
+MOST_WRITTEN = 2_000_000
 """Operations on elements that are written out at most; LLVM compiles some 10,000 a second"""
+
+
+SHORT = 500_000
+"""[characters] of a module; a shorter one is not worth a process of its own"""
+MOST_MODULES = 8
 
 
 class Port(NamedTuple):
@@ -34,8 +41,8 @@ class Port(NamedTuple):
 
 def kernel_ir(
     closed: core.ClosedJaxpr, shared: Sequence[bool], batched: bool, lanes: int, threads: int | None
-) -> str:
-    """LLVM text of a jaxpr of one robot, with the handler `entry` that XLA calls."""
+) -> list[Module]:
+    """LLVM modules of a jaxpr of one robot, the first with the handler `entry` that XLA calls."""
     jaxpr = closed.jaxpr
     if (length := written(jaxpr)) > MOST_WRITTEN:
         raise Uncovered(f"a program of {length:,} operations, which would take minutes to compile")
@@ -48,20 +55,50 @@ def kernel_ir(
     ]
     results = translate(e, jaxpr, closed.consts, arrays)
     for i, (array, v) in enumerate(zip(results, jaxpr.outvars, strict=True)):
-        for k, x in enumerate(array.flat):
-            e.store(x, f"%out{i}", k, kind_of(v.aval.dtype))
+        loops.write(e, kind_of(v.aval.dtype), array, f"%out{i}")
     ports = [f"%in{i}" for i in range(len(ins))] + [f"%out{i}" for i in range(len(outs))]
     pieces = cut(schedule(e.lines), ports, e.areas)
-    parts = [
-        "!0 = !{}",
-        *sorted(e.declared),
-        *e.defined.values(),
-        pieces.text,
+    tables = [f"{name} = {text}" for text, name in e.tables.items()]
+    common = "\n".join(["!0 = !{}", *tables, *sorted(e.declared), *e.defined.values()])
+    main = [
+        pieces.run,
         _block(ins, outs, lanes, pieces),
         *(_turns(kind, lanes) for kind in sorted({p.kind for p in (*ins, *outs)}) if lanes > 1),
         handler_ir("entry", "block", len(ins), len(outs), batched, lanes, threads=threads),
     ]
-    return "\n".join(parts)
+    shares = _shares(pieces.functions, min(cores(), MOST_MODULES))
+    near = len(shares[0])
+    far = [_far(near + i, i) for i in range(len(pieces.functions) - near)]
+    table = f"@table = global [{len(far)} x ptr] zeroinitializer"
+    found = [Module("\n".join([common, table, *far, *shares[0], *main]), ["entry"])]
+    for share in shares[1:]:
+        found.append(Module("\n".join([common, *share]), [f"piece{near + i}" for i in range(len(share))]))
+        near += len(share)
+    return found
+
+
+def _far(piece: int, place: int) -> str:
+    """A piece in another module: its address is in the table."""
+    return f"""define internal void @piece{piece}(ptr %frame) nounwind {{
+  %at = getelementptr ptr, ptr @table, i64 {place}
+  %piece = load ptr, ptr %at
+  tail call void %piece(ptr %frame)
+  ret void
+}}"""
+
+
+def _shares(functions: list[str], most: int) -> list[list[str]]:
+    """Functions in order, cut into at most so many parts of about the same length, none of them short."""
+    total = sum(map(len, functions))
+    parts = max(1, min(most, total // SHORT))
+    found: list[list[str]] = [[]]
+    done = 0
+    for text in functions:
+        if done >= len(found) * total / parts:
+            found.append([])
+        found[-1].append(text)
+        done += len(text)
+    return found
 
 
 def _port(aval: Any, shared: bool) -> Port:
@@ -93,10 +130,9 @@ def _block(ins: list[Port], outs: list[Port], lanes: int, pieces: Pieces) -> str
             head.append(f"store ptr {here}, ptr {here}.port")
             operands = f"ptr {here}.all, ptr {here}, i64 {port.elements}, i64 %at, i64 %last"
             (loop if side == "in" else tail).append(f"call void @turn.{side}.{port.kind}({operands})")
-    calls = [f"call void @piece{i}(ptr %frame)" for i in range(pieces.number)]
     lines = [
         *head, "br label %loop", "loop:", "%at = phi i64 [ %first, %entry ], [ %next, %loop ]",
-        *loop, *calls, *tail, f"%next = add i64 %at, {lanes}",
+        *loop, "call void @run(ptr %frame)", *tail, f"%next = add i64 %at, {lanes}",
         "%more = icmp ult i64 %next, %last", "br i1 %more, label %loop, label %done", "done:", "ret void",
     ]  # fmt: skip
     text = "\n  ".join(lines)

@@ -2,10 +2,16 @@
 
 import ctypes
 import hashlib
+import json
 import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from subprocess import DEVNULL, PIPE
+from typing import Any, NamedTuple
 
 import jax
 
@@ -13,22 +19,12 @@ from backflip.lanes import store
 
 
 @cache
-def _target() -> tuple[str, str, str]:
-    """Triple, CPU and features of this machine."""
-    import llvmlite.binding as llvm
+def lane_count(size: int = 4) -> int:
+    """Robots per vector: as many floats of so many bytes as a register of this machine holds."""
+    from backflip.lanes.worker import target
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-
-
-@cache
-def lane_count() -> int:
-    """Robots per vector: as many float32 as a register of this machine holds."""
-    features = _target()[2].split(",")
-    if "+avx512f" in features:
-        return 16
-    return 8 if "+avx" in features else 4
+    features = target()[2].split(",")
+    return (64 if "+avx512f" in features else 32 if "+avx" in features else 16) // size
 
 
 def thread_limit() -> int | None:
@@ -41,7 +37,9 @@ def key_of(*parts: str) -> str:
     """A digest of what a kernel depends on: the program, this machine, the versions."""
     import llvmlite
 
-    text = "\0".join([llvmlite.__version__, jax.__version__, *_target(), _sources(), *parts])
+    from backflip.lanes.worker import target
+
+    text = "\0".join([llvmlite.__version__, jax.__version__, *target(), _sources(), *parts])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -52,48 +50,83 @@ def _sources() -> str:
     return hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
 
 
-def build(text: str) -> bytes:
-    """Object code of LLVM text, for this machine."""
-    import llvmlite.binding as llvm
-
-    module = llvm.parse_assembly(text)
-    module.verify()
-    machine = _machine()
-    # the text is lean already; inlining and loop passes would cost more time than they give
-    return machine.emit_object(module)
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _machine() -> Any:
-    import llvmlite.binding as llvm
+class Module(NamedTuple):
+    """LLVM text, and the functions in it that others look for.
 
-    triple, cpu, features = _target()
-    target = llvm.Target.from_triple(triple)
-    return target.create_target_machine(
-        cpu=cpu, features=features, opt=1, reloc="pic", codemodel="jitdefault"
-    )
+    The first of several modules has a @table, to be filled with the functions of the others, in order.
+    """
+
+    text: str
+    exports: list[str]
+
+
+def build(modules: list[Module]) -> bytes:
+    """Object code: the first module's made here, the others' at the same time in processes of their own."""
+    from backflip.lanes import worker
+
+    script = [sys.executable, worker.__file__]
+    with ExitStack() as stack:
+        crew = [
+            stack.enter_context(subprocess.Popen(script, stdin=PIPE, stdout=PIPE, stderr=DEVNULL))
+            for _ in modules[1:]
+        ]
+        stack.callback(lambda: [process.kill() for process in crew])
+        for process, module in zip(crew, modules[1:], strict=True):
+            with suppress(BrokenPipeError):
+                process.stdin.write(module.text.encode())
+                process.stdin.close()
+        objects = [worker.assemble(modules[0].text)]
+        for process, module in zip(crew, modules[1:], strict=True):
+            found = process.stdout.read()
+            # whatever keeps a process from its work, here it can be done
+            objects.append(found if process.wait() == 0 else worker.assemble(module.text))
+    contents = [(len(o), m.exports) for o, m in zip(objects, modules, strict=True)]
+    return json.dumps(contents).encode() + b"\n" + b"".join(objects)
 
 
 _ENGINES: list[Any] = []
 """Owners of all loaded code: it must live as long as XLA may call it."""
 
 
-def load(code: bytes, name: str) -> int:
-    """The address of function `name` in object code."""
+def load(code: bytes) -> int:
+    """The address of the first function of what `build` made."""
+    contents, _, rest = code.partition(b"\n")
+    engines, addresses = [], []
+    for size, exports in json.loads(contents):
+        engine = _engine(rest[:size])
+        engines.append(engine)
+        addresses += [engine.get_function_address(name) for name in exports]
+        rest = rest[size:]
+    if addresses[1:]:
+        table = engines[0].get_global_value_address("table")
+        (ctypes.c_uint64 * len(addresses[1:])).from_address(table)[:] = addresses[1:]
+    _ENGINES.extend(engines)
+    return addresses[0]
+
+
+def _engine(code: bytes) -> Any:
+    """The owner of object code, ready to run."""
     import llvmlite.binding as llvm
 
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+    from backflip.lanes.worker import machine
+
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    _ENGINES.append(engine)
-    return engine.get_function_address(name)
+    return engine
 
 
-def register(key: str, make_text: Any) -> str:
+def register(key: str, modules: Callable[[], list[Module]]) -> str:
     """Name of the XLA custom call for a kernel; built, or fetched from disk, if it is not there yet."""
     name = f"backflip_lanes_{key[:32]}"
     if name not in _REGISTERED:
-        code = store.fetch(key, lambda: build(make_text()))
-        capsule = jax.ffi.pycapsule(ctypes.CFUNCTYPE(ctypes.c_void_p)(load(code, "entry")))
+        code = store.fetch(key, lambda: build(modules()))
+        capsule = jax.ffi.pycapsule(ctypes.CFUNCTYPE(ctypes.c_void_p)(load(code)))
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")
         _REGISTERED.add(name)
     return name

@@ -1,56 +1,85 @@
 """A long program cut into functions that LLVM compiles in a time that grows with their number.
 
 Register allocation of one function takes more than linear time. Values that one piece computes and another
-uses wait in memory, the frame; most of them would have to anyway. Loops stay whole.
+uses wait in memory, the frame; most of them would have to anyway. A short loop is part of a piece, a long one
+is cut like the rest: its turns are counted by @run, which calls all pieces in order.
 """
 
 import re
+from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from backflip.lanes.emit import Uncovered
+from backflip.lanes.text import VALUE
 
-LENGTH = 2000
+LENGTH = 700
 """Instructions of a piece, about"""
+WHOLE = 3500
+"""Instructions of a loop that is not cut: its values may stay in registers"""
 MOST_FRAME = 4 << 20
 """[bytes] what the stack of a thread can surely hold"""
 ALIGN = 64
-"""[bytes] of everything in the frame: the widest vector"""
+"""[bytes] of arrays in the frame: the widest vector"""
 
-_NAME = re.compile(r"%v\d+")
+_INDEX = re.compile(r"%i\d+")
 _PLACE = re.compile(r"%(?:area|in|out)\d+")
 _TYPE = re.compile(r"<\d+ x \w+>|\b(?:float|double|ptr|i\d+)\b")
 
 
 class Pieces(NamedTuple):
-    """Functions @piece0 ... of the frame, to be called one after the other."""
+    """Functions @piece0 ..., and @run(ptr frame) that calls them: the whole program."""
 
-    text: str
-    number: int
+    functions: list[str]
+    run: str
     frame: int
     """[bytes]"""
 
 
 def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
     """`ports` are names of pointers that lie at the start of the frame; `areas` bytes by name follow."""
+    parts = list(_parts(lines))
+    pieces = [part for part in parts if not isinstance(part, str)]
     frame = _Frame(ports, areas)
-    pieces = list(_straight(lines))
-    made, last = _births(pieces), _deaths(pieces)
-    texts = [_piece(i, piece, frame, made, last) for i, piece in enumerate(pieces)]
-    if frame.size > MOST_FRAME:
-        raise Uncovered(f"a program that needs {frame.size >> 20} MB for one vector of robots")
-    return Pieces("\n".join(texts), len(pieces), frame.size)
+    made = _births(pieces)
+    last = _deaths(parts, made)
+    texts: list[str] = []
+    run: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            run += _driven(part, frame)
+        else:
+            run.append(f"call void @piece{len(texts)}(ptr %frame)")
+            texts.append(_piece(len(texts), part, frame, made, last))
+    size = _up(frame.size)
+    if size > MOST_FRAME:
+        raise Uncovered(f"a program that needs {size >> 20} MB for one vector of robots")
+    body = "\n  ".join([*run, "ret void"])
+    whole = f"define internal void @run(ptr noalias %frame) nounwind {{\nentry:\n  {body}\n}}"
+    return Pieces(texts, whole, size)
 
 
-def _straight(lines: list[str]):
-    """Runs of lines that end outside of loops."""
-    depth, start = 0, 0
+def _parts(lines: list[str]) -> Iterator[list[str] | str]:
+    """Pieces, and between them the lines that turn the loops that are cut."""
+    ends = {line: i for i, line in enumerate(lines) if line.startswith("done")}
+    piece: list[str] = []
+    whole = 0
     for i, line in enumerate(lines):
-        if line.endswith(":"):
-            depth += line.startswith("pre") - line.startswith("done")
-        elif depth == 0 and i - start >= LENGTH and not line.startswith("br"):
-            yield lines[start : i + 1]
-            start = i + 1
-    yield lines[start:]
+        if line.startswith("br label %pre") and i >= whole:
+            end = ends[line.replace("br label %pre", "done") + ":"]
+            whole = end + 1 if end - i <= WHOLE else 0
+        if i >= whole and (line.endswith(":") or line.startswith(("br", "%i", "%next", "%more"))):
+            if piece:
+                yield piece
+            piece = []
+            yield line
+            continue
+        piece.append(line)
+        if i + 1 >= whole and len(piece) >= LENGTH:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
 
 
 def _births(pieces: list[list[str]]) -> dict[str, tuple[int, str]]:
@@ -64,9 +93,42 @@ def _births(pieces: list[list[str]]) -> dict[str, tuple[int, str]]:
     return found
 
 
-def _deaths(pieces: list[list[str]]) -> dict[str, int]:
-    """By name, the last piece that uses a value."""
-    return {name: i for i, piece in enumerate(pieces) for line in piece for name in _NAME.findall(line)}
+def _deaths(parts: list[list[str] | str], made: dict[str, tuple[int, str]]) -> dict[str, int]:
+    """By name, the last piece that needs a value: one made before a loop and used in it, the loop's last."""
+    found: dict[str, int] = {}
+    count = 0
+    loops: list[tuple[int, set[str]]] = []  # the first piece of every loop that is open, and what it uses
+    for part in parts:
+        if not isinstance(part, str):
+            used = {name for line in part for name in VALUE.findall(line)}
+            found.update(dict.fromkeys(used, count))
+            count += 1
+            for _, uses in loops:
+                uses |= used
+        elif part.startswith("pre"):
+            loops.append((count, set()))
+        elif part.startswith("done"):
+            first, uses = loops.pop()
+            found.update(dict.fromkeys((name for name in uses if made[name][0] < first), count - 1))
+        else:
+            found.update(dict.fromkeys(VALUE.findall(part), count))
+    return found
+
+
+def _driven(line: str, frame: "_Frame") -> list[str]:
+    """A line of @run: pieces find the index of a loop in the frame, and it finds there what they decide."""
+    if line.startswith("%i"):
+        index = line.partition(" = ")[0]
+        place = f"{index}.to = getelementptr i8, ptr %frame, i64 {frame.index(index)}"
+        return [line, place, f"store i64 {index}, ptr {index}.to"]
+    found: list[str] = []
+    for name in VALUE.findall(line):
+        at, kind = frame.waiting[name]
+        found += [
+            f"{name}.at = getelementptr i8, ptr %frame, i64 {at}",
+            f"{name} = load {kind}, ptr {name}.at",
+        ]
+    return [*found, line]
 
 
 class _Frame:
@@ -79,8 +141,16 @@ class _Frame:
         for name, size in areas.items():
             self.areas[name] = self.size
             self.size += _up(size)
+        self.indices: dict[str, int] = {}
         self.waiting: dict[str, tuple[int, str]] = {}
         self.free: dict[int, list[int]] = {}
+
+    def index(self, name: str) -> int:
+        """Where the index of a loop lies."""
+        if name not in self.indices:
+            self.indices[name] = _up(self.size, 8)
+            self.size = self.indices[name] + 8
+        return self.indices[name]
 
     def keep(self, name: str, kind: str) -> int:
         """Room for a value until `release`."""
@@ -88,7 +158,8 @@ class _Frame:
         if self.free.get(size):
             at = self.free[size].pop()
         else:
-            at, self.size = self.size, self.size + size
+            at = _up(self.size, min(size, ALIGN))
+            self.size = at + size
         self.waiting[name] = (at, kind)
         return at
 
@@ -99,7 +170,7 @@ class _Frame:
             self.free.setdefault(_bytes(kind), []).append(at)
 
     def open(self, text: str) -> list[str]:
-        """Lines that find the ports and areas that `text` names."""
+        """Lines that find the ports, areas and indices of loops around it that `text` names."""
         lines = []
         for name in sorted(set(_PLACE.findall(text))):
             if name in self.areas:
@@ -107,18 +178,22 @@ class _Frame:
             else:
                 lines.append(f"{name}.at = getelementptr i8, ptr %frame, i64 {self.ports[name]}")
                 lines.append(f"{name} = load ptr, ptr {name}.at, !invariant.load !0")
+        for name in sorted(set(_INDEX.findall(text)) & self.indices.keys()):
+            lines.append(f"{name}.at = getelementptr i8, ptr %frame, i64 {self.indices[name]}")
+            lines.append(f"{name} = load i64, ptr {name}.at")
         return lines
 
 
-def _up(size: int) -> int:
-    return -(-size // ALIGN) * ALIGN
+def _up(size: int, align: int = ALIGN) -> int:
+    return -(-size // align) * align
 
 
+@cache
 def _bytes(kind: str) -> int:
     """Of a value in the frame."""
     count, of = re.fullmatch(r"(?:<(\d+) x )?(\w+)>?", kind).groups()  # type: ignore[union-attr]
     size = {"float": 4, "double": 8, "ptr": 8, "i1": 1}.get(of) or int(of[1:]) // 8
-    return _up(size * int(count or 1))
+    return size * int(count or 1)
 
 
 def _type(text: str) -> str:
@@ -143,7 +218,7 @@ def _piece(
     for line in lines:
         name, equals, text = line.partition(" = ")
         owned = equals and name.startswith("%v")
-        for used in _NAME.findall(text if owned else line):
+        for used in VALUE.findall(text if owned else line):
             if used not in here and made[used][0] < i:
                 loads += _fetch(used, frame, made, here)
         if owned:
@@ -153,17 +228,14 @@ def _piece(
             body += _leave(name, text, frame)
     frame.release([name for name in frame.waiting if last[name] <= i])
     # a value from before may be first used inside a loop that comes round: it is loaded ahead of it
-    text = "\n  ".join([*_places_first(frame, [*loads, *body]), *loads, *body, "ret void"])
-    return f"define internal void @piece{i}(ptr noalias %frame) nounwind {{\nentry:\n  {text}\n}}"
-
-
-def _places_first(frame: _Frame, lines: list[str]) -> list[str]:
-    return frame.open("\n".join(lines))
+    opened = frame.open("\n".join([*loads, *body]))
+    text = "\n  ".join([*opened, *loads, *body, "ret void"])
+    return f"define void @piece{i}(ptr noalias %frame) nounwind {{\nentry:\n  {text}\n}}"
 
 
 def _again(text: str) -> bool:
     """Whether a value is as cheap to make again as to keep: an address of something in the frame."""
-    return text.startswith("getelementptr") and not _NAME.search(text)
+    return text.startswith("getelementptr") and not VALUE.search(text)
 
 
 def _fetch(name: str, frame: _Frame, made: dict[str, tuple[int, str]], here: set[str]) -> list[str]:
@@ -173,24 +245,26 @@ def _fetch(name: str, frame: _Frame, made: dict[str, tuple[int, str]], here: set
         return [f"{name} = {text}"]
     at, kind = frame.waiting[name]
     place = f"{name}.at = getelementptr i8, ptr %frame, i64 {at}"
+    align = min(_bytes(kind), ALIGN)
     if not kind.endswith("i1>"):
-        return [place, f"{name} = load {kind}, ptr {name}.at, align {ALIGN}"]
+        return [place, f"{name} = load {kind}, ptr {name}.at, align {align}"]
     wide = kind.replace("i1", "i8")
     return [
         place,
-        f"{name}.byte = load {wide}, ptr {name}.at, align {ALIGN}",
+        f"{name}.byte = load {wide}, ptr {name}.at, align {align}",
         f"{name} = icmp ne {wide} {name}.byte, zeroinitializer",
     ]
 
 
 def _leave(name: str, text: str, frame: _Frame) -> list[str]:
     kind = _type(text)
+    align = min(_bytes(kind), ALIGN)
     place = f"{name}.to = getelementptr i8, ptr %frame, i64 {frame.keep(name, kind)}"
     if not kind.endswith("i1>"):
-        return [place, f"store {kind} {name}, ptr {name}.to, align {ALIGN}"]
+        return [place, f"store {kind} {name}, ptr {name}.to, align {align}"]
     wide = kind.replace("i1", "i8")
     return [
         place,
         f"{name}.byte = zext {kind} {name} to {wide}",
-        f"store {wide} {name}.byte, ptr {name}.to, align {ALIGN}",
+        f"store {wide} {name}.byte, ptr {name}.to, align {align}",
     ]

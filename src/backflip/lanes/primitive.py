@@ -25,6 +25,8 @@ for _p in (call_p, tangent_p):
 
 def call(program: Program, arrays: Sequence[Any]) -> list[Any]:
     """Results of a program for one robot."""
+    if not program.outs:
+        return []
     return call_p.bind(*arrays, program=program, batched=(False,) * len(arrays), size=None)
 
 
@@ -38,7 +40,7 @@ def _function(program: Program, batched: Sequence[bool], size: int | None) -> An
 
 def _avals(outs: Sequence[Any], size: int | None) -> list[Any]:
     batch = () if size is None else (size,)
-    return [jax.core.ShapedArray((*batch, *a.shape), a.dtype) for a in outs]
+    return [jax.core.ShapedArray((*batch, *a.shape), a.dtype, a.weak_type) for a in outs]
 
 
 # --- call -----------------------------------------------------------------------------------------
@@ -102,21 +104,17 @@ def _batch(primitive: Any, arrays, dims, *, batched, size, **params):
     """One longer batch: the new axis in front of the old one."""
     new = next(a.shape[d] for a, d in zip(arrays, dims, strict=True) if d is not None)
     old = () if size is None else (size,)
+    total = new * (1 if size is None else size)
     laid, longer = [], []
     for a, d, b in zip(arrays, dims, batched, strict=True):
         mapped = d is not None
         x = jnp.moveaxis(a, d, 0) if mapped else a
-        if (mapped or b) and not (mapped and (b or not old)):
+        longer.append(mapped or b)
+        if old and mapped != b:
             # it has one of two batch axes: repeat it along the other
             x = jnp.expand_dims(x, 0 if b else 1)
-            tail = x.shape[2:]
-            x = jnp.broadcast_to(x, (new, *old, *tail))
-            mapped = True
-        longer.append(mapped or b)
-        laid.append(x.reshape((-1, *x.shape[2:])) if longer[-1] and old else x)
-        if longer[-1] and old and not x.size:
-            laid[-1] = x.reshape((new * old[0], *x.shape[2:]))
-    total = new * (1 if size is None else size)
+            x = jnp.broadcast_to(x, (new, *old, *x.shape[2:]))
+        laid.append(x.reshape((total, *x.shape[2:])) if old and longer[-1] else x)
     found = primitive.bind(*laid, batched=tuple(longer), size=total, **params)
     return [x.reshape((new, *old, *x.shape[1:])) for x in found], [0] * len(found)
 
@@ -146,7 +144,16 @@ def _lower_to_lanes(primitive: Any) -> Any:
 
 def _eager(primitive: Any) -> Any:
     """Outside of jit: compiled for these shapes once, like any other operation."""
-    return lambda *arrays, **params: jax.jit(lambda *xs: primitive.bind(*xs, **params))(*arrays)
+
+    def run(*arrays: Any, **params: Any) -> list[Any]:
+        ready = params["program"].eager
+        key = (primitive, *(v for k, v in sorted(params.items()) if k != "program"))
+        if key not in ready:
+            ready[key] = jax.jit(lambda *xs: primitive.bind(*xs, **params))
+        with jax.disable_jit(False):
+            return ready[key](*arrays)
+
+    return run
 
 
 for _p in (call_p, tangent_p):

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,10 @@ from backflip.lanes import machine
 from backflip.lanes.emit import Uncovered
 from backflip.lanes.kernel import kernel_ir
 
+asked = jax.make_user_context(None)
+"""The backend chosen for a while. Part of the key under which JAX keeps what it has traced: a function traced
+with one backend is traced again with the other."""
+
 
 class Program:
     """A jaxpr of one robot; derivatives are programs of their own, made when they are needed."""
@@ -26,6 +30,8 @@ class Program:
         self.ins, self.outs = tuple(ins), tuple(outs)
         self._derived: dict[Any, Program] = {}
         self._names: dict[Any, str | None] = {}
+        self.eager: dict[Any, Any] = {}
+        """functions of JAX that run it outside of jit, by what they are asked for"""
 
     @classmethod
     def of(cls, closed: core.ClosedJaxpr) -> "Program":
@@ -46,12 +52,19 @@ class Program:
 
     @cached_property
     def digest(self) -> str:
-        """Says the program without tracing derivatives."""
-        if self._source is not None:
+        """Says the program; derivatives are traced for it only where a rule given by hand makes them."""
+        if self._source is not None and self._source[0]:
             return self._source[0]
-        text = str(self.closed.jaxpr)
-        consts = b"".join(np.asarray(c).tobytes() for c in self.closed.consts)
-        return hashlib.sha256(text.encode() + consts).hexdigest()
+        return hashlib.sha256(self._text.encode() + b"".join(_numbers(self.closed))).hexdigest()
+
+    @cached_property
+    def _text(self) -> str:
+        return str(self.closed.jaxpr)
+
+    @property
+    def _by_hand(self) -> bool:
+        """Whether derivatives follow rules that the program's text does not tell."""
+        return "custom_jvp_call" in self._text or "custom_vjp_call" in self._text
 
     def run(self, *arrays: Any) -> list[Any]:
         """The program by plain JAX, for one robot."""
@@ -88,16 +101,23 @@ class Program:
         return self._derive(("pullback", moved), pull, [*self.ins, *(self.outs[i] for i in real)], outs)
 
     @property
+    def _float_size(self) -> int:
+        """[bytes] of the widest float among arguments and results."""
+        floats = (a.dtype for a in (*self.ins, *self.outs) if jnp.issubdtype(a.dtype, np.floating))
+        return max((max(d.itemsize, 4) for d in floats), default=4)
+
+    @property
     def real_outs(self) -> list[int]:
         """Which results can have a derivative."""
         return [i for i, a in enumerate(self.outs) if jnp.issubdtype(a.dtype, np.inexact)]
 
     def _derive(self, how: tuple, f: Any, ins: list[Any], outs: list[Any]) -> "Program":
         if how not in self._derived:
-            digest = hashlib.sha256(f"{self.digest} {how}".encode()).hexdigest()
+            digest = "" if self._by_hand else hashlib.sha256(f"{self.digest} {how}".encode()).hexdigest()
 
             def trace() -> core.ClosedJaxpr:
-                return jax.make_jaxpr(f)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in ins))
+                with asked("xla"):
+                    return jax.make_jaxpr(f)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in ins))
 
             self._derived[how] = Program(None, ins, outs, (digest, trace))
         return self._derived[how]
@@ -107,7 +127,7 @@ class Program:
 
         None if it is not covered: that is said once.
         """
-        lanes = 1 if size is None or size == 1 else machine.lane_count()
+        lanes = 1 if size is None or size == 1 else machine.lane_count(self._float_size)
         how = (shared, size is not None, lanes, machine.thread_limit())
         if how not in self._names:
             key = machine.key_of(self.digest, repr(how))
@@ -123,6 +143,19 @@ class Program:
                 )
                 self._names[how] = None
         return self._names[how]
+
+
+def _numbers(closed: Any) -> Iterator[bytes]:
+    """All constants in a jaxpr and those within, bit by bit: its text rounds some and leaves out others."""
+    yield from (np.asarray(c).tobytes() for c in getattr(closed, "consts", ()))
+    jaxpr = getattr(closed, "jaxpr", closed)
+    for eqn in jaxpr.eqns:
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(inner, core.Jaxpr | core.ClosedJaxpr):
+                    yield from _numbers(inner)
+    used = [v for eqn in jaxpr.eqns for v in eqn.invars] + list(jaxpr.outvars)
+    yield from (np.asarray(v.val).tobytes() for v in used if isinstance(v, core.Literal))
 
 
 def _push(

@@ -5,17 +5,16 @@ would be alive at once, and a register allocator spends most of its time on them
 what it needs, depth first, and what nobody needs never comes.
 """
 
-import re
 from collections.abc import Iterator
 
-_NAME = re.compile(r"%v\d+")
-_POINTER = re.compile(r"ptr (%[\w.]+)")
+from backflip.lanes.hoist import hoist
+from backflip.lanes.text import VALUE, area_of, areas_of, made_by
 
 
 def schedule(lines: list[str]) -> list[str]:
     """The same program; values move only within their own block."""
-    blocks = list(_blocks(_needed(lines)))
-    used = [{name for line in block for name in _NAME.findall(_split(line)[1])} for block in blocks]
+    blocks = list(_blocks(hoist(_needed(lines))))
+    used = [{name for line in block for name in VALUE.findall(made_by(line)[1])} for block in blocks]
     ordered: list[str] = []
     for i, block in enumerate(blocks):
         later = set().union(*used[i + 1 :])
@@ -28,18 +27,11 @@ def _needed(lines: list[str]) -> list[str]:
     used: set[str] = set()
     kept = []
     for line in reversed(lines):
-        name, text = _split(line)
+        name, text = made_by(line)
         if name is None or name in used:
-            used.update(_NAME.findall(text))
+            used.update(VALUE.findall(text))
             kept.append(line)
     return kept[::-1]
-
-
-def _split(line: str) -> tuple[str | None, str]:
-    """The name that a line gives a value, if it has no other effect, and the rest."""
-    name, equals, text = line.partition(" = ")
-    pure = equals and name.startswith("%v") and "@llvm.masked" not in text
-    return (name, text) if pure else (None, line)
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
@@ -57,11 +49,12 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
     that are only needed later."""
     place, uses = {}, []
     for i, line in enumerate(block):
-        name, text = _split(line)
+        name, text = made_by(line)
         if name is not None:
             place[name] = i
         uses.append(text)
-    loads, root = _loads(block)
+    areas = areas_of(block)
+    loads = _loads(block, areas)
     done = [False] * len(block)
     ordered: list[str] = []
 
@@ -76,7 +69,7 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
                 ordered.append(block[at])
                 continue
             stack.append((at, True))
-            needs = (place.get(name, at) for name in _NAME.findall(uses[at]))
+            needs = (place.get(name, at) for name in VALUE.findall(uses[at]))
             stack += [(need, False) for need in needs if need != at and not done[need]]
 
     for i, line in enumerate(block):
@@ -84,31 +77,20 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
             for name in place:
                 if name in later:
                     bring(place[name])
-        if _split(line)[0] is None:
+        if made_by(line)[0] is None:
             # what was read from an area before this write to it must not be read after
-            for load in loads.get(_area(line, root), []) if line.startswith("store") else ():
+            for load in loads.get(area_of(line, areas), []) if line.startswith("store") else ():
                 if load < i:
                     bring(load)
             bring(i)
     return ordered
 
 
-def _loads(block: list[str]) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """Loads of a block by the area they read, and areas by the names of addresses in them."""
-    root: dict[str, str] = {}
+def _loads(block: list[str], areas: dict[str, str]) -> dict[str, list[int]]:
+    """Loads of a block by the area they read."""
     found: dict[str, list[int]] = {}
     for i, line in enumerate(block):
-        name, equals, text = line.partition(" = ")
-        if equals and text.startswith(("getelementptr", "load")):
-            base = _POINTER.findall(text)[-1]
-            area = root.get(base, base)
-            if text.startswith("load"):
-                found.setdefault(area, []).append(i)
-            else:
-                root[name] = area
-    return found, root
-
-
-def _area(line: str, root: dict[str, str]) -> str:
-    base = _POINTER.findall(line)[-1]
-    return root.get(base, base)
+        text = line.partition(" = ")[2]
+        if text.startswith("load"):
+            found.setdefault(area_of(text, areas), []).append(i)
+    return found

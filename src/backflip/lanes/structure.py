@@ -4,14 +4,13 @@ Indexing by numbers that are known only when the kernel runs, each lane its own,
 """
 
 from collections.abc import Callable, Iterator
-from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.lanes.elementwise import add, compare, extreme, logic, mul, select
-from backflip.lanes.emit import Element, Emitter, Slot, Uncovered, Value, kind_of, known, size_of
+from backflip.lanes.elementwise import add, compare, convert, extreme, logic, mul, select
+from backflip.lanes.emit import FLOATS, Element, Emitter, Slot, Value, kind_of, known, size_of
 
 Array = np.ndarray
 """of elements"""
@@ -81,16 +80,17 @@ MOVES: dict[str, Callable[..., Array | list[Array]]] = {
     "iota": iota,
     "optimization_barrier": lambda *xs: list(xs),
     "pad": pad,
-    "reduce_precision": lambda x, **_: x,
     "reshape": lambda x, *, new_sizes, **_: x.reshape(new_sizes),
-    "rev": lambda x, *, dimensions: np.flip(x, tuple(dimensions)),
+    "rev": lambda x, *, dimensions: np.flip(x, tuple(dimensions)) if dimensions else x,
     "slice": lambda x, *, start_indices, limit_indices, strides: x[
-        tuple(map(slice, start_indices, limit_indices, strides or [1] * x.ndim))
+        # with "..." a window of an array without axes is an array, not its element
+        (..., *map(slice, start_indices, limit_indices, strides or [1] * x.ndim))
     ],
     "split": split,
     "squeeze": lambda x, *, dimensions: np.squeeze(x, tuple(int(d) for d in dimensions)),
     "stack": lambda *xs, axis: np.stack(xs, axis),
     "stop_gradient": lambda x, **_: x,
+    "tile": lambda x, *, reps: np.tile(x, reps),
     "transpose": lambda x, *, permutation: x.transpose(permutation),
     "unstack": lambda x, *, axis: [row if x.ndim > 1 else scalar(row) for row in np.moveaxis(x, axis, 0)],
 }  # fmt: skip
@@ -103,6 +103,13 @@ I = "i64"
 """kind of addresses"""
 
 
+class Fact(NamedTuple):
+    """What kind of numbers an operand holds."""
+
+    kind: str
+    signed: bool
+
+
 def _sum(e: Emitter, terms: list[Element]) -> Element:
     result: Element = 0
     for term in terms:
@@ -110,10 +117,8 @@ def _sum(e: Emitter, terms: list[Element]) -> Element:
     return result
 
 
-def _widen(e: Emitter, x: Element, kind: str) -> Element:
-    if known(x) or kind == I:
-        return x
-    return e.do(f"sext {e.vector(kind)} {e.text(x, kind)} to {e.vector(I)}")
+def _widen(e: Emitter, x: Element, fact: Fact) -> Element:
+    return convert(e, fact.kind, fact.signed, I, True, x)
 
 
 def _inside(e: Emitter, x: Element, most: int) -> Element:
@@ -131,9 +136,9 @@ class Memory:
     """An array that lanes read and write at places of their own."""
 
     def __init__(self, e: Emitter, x: Array, kind: str):
-        if kind == "i1":
-            raise Uncovered("booleans indexed by data")
-        self.e, self.kind, self.shape = e, kind, x.shape
+        # booleans are bytes in memory
+        self.e, self.kind, self.shape = e, "i8" if kind == "i1" else kind, x.shape
+        self.boolean = kind == "i1"
         self.where = e.area(max(x.size, 1), kind)
         for k, element in enumerate(x.flat):
             e.store(element, self.where, k, kind)
@@ -157,12 +162,14 @@ class Memory:
         name, places = e.fresh(), self._places(index)
         size = size_of(self.kind)
         e.line(f"{name} = call {t} {symbol}({p} {places}, i32 {size}, {m} splat (i1 true), {t} poison)")
-        return Value(name, e._count)
+        found = Value(name, e._count)
+        return convert(e, "i8", False, "i1", False, found) if self.boolean else found
 
     def write(self, index: Element, x: Element, where: Element) -> None:
         """Set element `index` of those lanes that are `where`."""
         e, t, symbol = self.e, self.e.vector(self.kind), self._symbol("scatter")
         p, m = e.vector("ptr"), e.vector("i1")
+        x = convert(e, "i1", False, "i8", False, x) if self.boolean else x
         e.declared.add(f"declare void {symbol}({t}, {p}, i32, {m})")
         operands = f"{t} {e.text(x, self.kind)}, {p} {self._places(index)}, i32 {size_of(self.kind)}"
         e.line(f"call void {symbol}({operands}, {m} {e.text(where, 'i1')})")
@@ -180,31 +187,31 @@ def _flat(e: Emitter, shape: tuple[int, ...], places: list[Element]) -> Element:
     return _sum(e, [mul(e, I, True, p, s) for p, s in zip(places, _strides(shape), strict=True)])
 
 
-def dynamic_slice(e: Emitter, kinds: list[str], x: Array, *starts: Array, slice_sizes) -> Array:
+def dynamic_slice(e: Emitter, facts: list[Fact], x: Array, *starts: Array, slice_sizes) -> Array:
     """A window of x that stays inside it."""
     at = [
-        _inside(e, _widen(e, s.item(), k), n - m)
-        for s, k, n, m in zip(starts, kinds[1:], x.shape, slice_sizes, strict=True)
+        _inside(e, _widen(e, s.item(), f), n - m)
+        for s, f, n, m in zip(starts, facts[1:], x.shape, slice_sizes, strict=True)
     ]
     if known(*at):
-        return x[tuple(slice(a, a + n) for a, n in zip(at, slice_sizes, strict=True))]
-    memory = Memory(e, x, kinds[0])
+        return x[(..., *(slice(a, a + n) for a, n in zip(at, slice_sizes, strict=True)))]
+    memory = Memory(e, x, facts[0].kind)
     corner = _flat(e, x.shape, at)
     offsets = (_flat(e, x.shape, list(place)) for place in np.ndindex(*slice_sizes))
     return array_of((memory.read(add(e, I, True, corner, o)) for o in offsets), tuple(slice_sizes))
 
 
-def dynamic_update_slice(e: Emitter, kinds: list[str], x: Array, update: Array, *starts: Array) -> Array:
+def dynamic_update_slice(e: Emitter, facts: list[Fact], x: Array, update: Array, *starts: Array) -> Array:
     """x with a window replaced."""
     at = [
-        _inside(e, _widen(e, s.item(), k), n - m)
-        for s, k, n, m in zip(starts, kinds[2:], x.shape, update.shape, strict=True)
+        _inside(e, _widen(e, s.item(), f), n - m)
+        for s, f, n, m in zip(starts, facts[2:], x.shape, update.shape, strict=True)
     ]
     if known(*at):
         found = x.copy()
-        found[tuple(slice(a, a + n) for a, n in zip(at, update.shape, strict=True))] = update
+        found[(..., *(slice(a, a + n) for a, n in zip(at, update.shape, strict=True)))] = update
         return found
-    memory = Memory(e, x, kinds[0])
+    memory = Memory(e, x, facts[0].kind)
     corner = _flat(e, x.shape, at)
     for place in np.ndindex(update.shape):
         memory.write(add(e, I, True, corner, _flat(e, x.shape, list(place))), update[place], True)
@@ -229,33 +236,41 @@ def _gather_places(dims, indices: Array, out_shape: tuple[int, ...], slice_sizes
         yield indices[batch], offset
 
 
+def _filler(fact: Fact) -> Element:
+    """What JAX puts where an index is outside."""
+    if fact.kind in FLOATS:
+        return np.nan
+    if fact.kind == "i1":
+        return True
+    bits = 8 * size_of(fact.kind)
+    return -(1 << (bits - 1)) if fact.signed else (1 << bits) - 1
+
+
 def gather(
-    e, kinds, x, indices, out_shape, *, dimension_numbers, slice_sizes, mode, fill_value, **_
+    e, facts, x, indices, out_shape, *, dimension_numbers, slice_sizes, mode, fill_value, **_
 ) -> Array:
     """Windows of x at `indices`."""
     fills = "fill" in str(mode).lower()
     found, memory = [], None
     if fill_value is None:
-        fill_value = {"float": np.nan, "double": np.nan, "i1": True}.get(kinds[0])
-        if fill_value is None:
-            fill_value = -(1 << (8 * size_of(kinds[0]) - 1))
+        fill_value = _filler(facts[0])
     for vector, offset in _gather_places(dimension_numbers, indices, out_shape, slice_sizes):
         inside: Element = True
         places: list[Element] = list(offset)
         for d, raw in zip(dimension_numbers.start_index_map, vector, strict=True):
-            start, most = _widen(e, raw, kinds[1]), x.shape[d] - slice_sizes[d]
+            start, most = _widen(e, raw, facts[1]), x.shape[d] - slice_sizes[d]
             inside = logic("and", e, "i1", False, inside, _within(e, start, most)) if fills else True
             places[d] = add(e, I, True, _inside(e, start, most), offset[d])
         if known(*places):
             element = x[tuple(places)] if x.size else fill_value
         else:
-            memory = memory or Memory(e, x, kinds[0])
+            memory = memory or Memory(e, x, facts[0].kind)
             element = memory.read(_flat(e, x.shape, places))
-        found.append(select(e, kinds[0], inside, fill_value, element) if fills else element)
+        found.append(select(e, facts[0].kind, inside, fill_value, element) if fills else element)
     return array_of(found, out_shape)
 
 
-def scatter(e, kinds, join, x, indices, updates, *, dimension_numbers, mode, **_) -> Array:
+def scatter(e, facts, join, x, indices, updates, *, dimension_numbers, mode, **_) -> Array:
     """x with windows at `indices` joined with `updates`; one that sticks out is dropped, or moved inside."""
     d = dimension_numbers
     clips = "clip" in str(mode).lower()
@@ -264,7 +279,7 @@ def scatter(e, kinds, join, x, indices, updates, *, dimension_numbers, mode, **_
     batch_axes = [i for i in range(updates.ndim) if i not in d.update_window_dims]
     found, memory = x.copy(), None
     if not all_known(indices):
-        memory = Memory(e, x, kinds[0])
+        memory = Memory(e, x, facts[0].kind)
     for place in np.ndindex(updates.shape):
         batch = tuple(place[i] for i in batch_axes)
         places: list[Element] = [0] * x.ndim
@@ -274,7 +289,7 @@ def scatter(e, kinds, join, x, indices, updates, *, dimension_numbers, mode, **_
             places[axis] = batch[i]
         inside: Element = True
         for axis, raw in zip(d.scatter_dims_to_operand_dims, indices[batch], strict=True):
-            start, most = _widen(e, raw, kinds[1]), x.shape[axis] - sizes.get(axis, 1)
+            start, most = _widen(e, raw, facts[1]), x.shape[axis] - sizes.get(axis, 1)
             if not clips:
                 inside = logic("and", e, "i1", False, inside, _within(e, start, most))
             places[axis] = add(e, I, True, _inside(e, start, most), places[axis])
@@ -287,12 +302,7 @@ def scatter(e, kinds, join, x, indices, updates, *, dimension_numbers, mode, **_
     return memory.array() if memory else found
 
 
-def index_kinds(eqn: Any) -> list[str]:
-    """Kinds of an equation's operands."""
-    return [kind_of(v.aval.dtype) for v in eqn.invars]
-
-
-def positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> Iterator[tuple]:
-    """Index tuples over some axes, full slices over the others."""
-    ranges = [range(n) if i in axes else (slice(None),) for i, n in enumerate(shape)]
-    return product(*ranges)
+def index_kinds(eqn: Any) -> list[Fact]:
+    """What an equation's operands hold."""
+    dtypes = [v.aval.dtype for v in eqn.invars]
+    return [Fact(kind_of(t), not np.issubdtype(t, np.unsignedinteger)) for t in dtypes]

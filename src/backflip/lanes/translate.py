@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend import core
 from jax.extend.source_info_util import summarize
 
-from backflip.lanes import algebra, structure
+from backflip.lanes import algebra, loops, structure
 from backflip.lanes.elementwise import RULES, compare, convert, logic, select
 from backflip.lanes.emit import Element, Emitter, Slot, Uncovered, Value, kind_of, known
 from backflip.lanes.structure import MOVES, Array, array_of, scalar
@@ -36,7 +36,8 @@ def translate(e: Emitter, jaxpr: core.Jaxpr, consts: Sequence[Any], arrays: Sequ
         try:
             found = _apply(e, eqn, [read(v) for v in eqn.invars])
         except Uncovered as gap:
-            raise gap if gap.args[1:] else Uncovered(gap.args[0], summarize(eqn.source_info)) from gap
+            # an operation inside a function of JAX's own may not know its place, but its caller does
+            raise gap if any(gap.args[1:]) else Uncovered(gap.args[0], summarize(eqn.source_info)) from gap
         env.update(zip(eqn.outvars, found, strict=True))
     return [read(v) for v in jaxpr.outvars]
 
@@ -91,27 +92,35 @@ def _facts(eqn: Any, operand: int = 0) -> tuple[str, bool]:
     return kind_of(dtype), _signed(dtype)
 
 
+_OF_RULES = ("y", "rounding_method", "exponent_bits", "mantissa_bits")
+"""Parameters that a rule for elements wants to know"""
+
+
 def _elementwise(e: Emitter, eqn: Any, arrays: list[Array]) -> Array:
     rule, (kind, signed) = RULES[eqn.primitive.name], _facts(eqn, -1)
-    own = {k: v for k, v in eqn.params.items() if k in ("y", "rounding_method")}
-    shape = eqn.outvars[0].aval.shape
-    flat = [np.broadcast_to(a, shape).flat for a in arrays]
-    return array_of((rule(e, kind, signed, *xs, **own) for xs in zip(*flat, strict=True)), shape)
+    own = {k: v for k, v in eqn.params.items() if k in _OF_RULES}
+    return _each(e, eqn, arrays, lambda *xs: rule(e, kind, signed, *xs, **own))
+
+
+def _each(e: Emitter, eqn: Any, arrays: list[Array], rule: Callable[..., Element]) -> Array:
+    """rule(*elements) for every element of the result, written out or in a loop."""
+    out = eqn.outvars[0].aval
+    if loops.worth(prod(out.shape), arrays):
+        kinds = [kind_of(v.aval.dtype) for v in eqn.invars]
+        return loops.each(e, kinds, kind_of(out.dtype), arrays, out.shape, rule)
+    flat = [np.broadcast_to(a, out.shape).flat for a in arrays]
+    return array_of((rule(*xs) for xs in zip(*flat, strict=True)), out.shape)
 
 
 def _select_n(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
-    which, *cases = arrays
-    kind, shape = _facts(eqn, 1)[0], eqn.outvars[0].aval.shape
-    index_kind = _facts(eqn)[0]
-    which = np.broadcast_to(which, shape)
-    found = []
-    for place in np.ndindex(*shape):
-        w, options = which[place], [case[place] for case in cases]
+    kind, index_kind = _facts(eqn, 1)[0], _facts(eqn)[0]
+
+    def rule(which: Element, *options: Element) -> Element:
         if index_kind == "i1":
-            found.append(select(e, kind, w, *options) if len(options) == 2 else options[0])
-        else:
-            found.append(_choose(e, kind, index_kind, w, options))
-    return [array_of(found, shape)]
+            return select(e, kind, which, *options) if len(options) == 2 else options[0]
+        return _choose(e, kind, index_kind, which, list(options))
+
+    return [_each(e, eqn, arrays, rule)]
 
 
 def _choose(e: Emitter, kind: str, index_kind: str, which: Element, options: list[Element]) -> Element:
@@ -127,8 +136,13 @@ def _choose(e: Emitter, kind: str, index_kind: str, which: Element, options: lis
 def _convert(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
     (kind, signed), new = _facts(eqn), eqn.outvars[0].aval.dtype
     to, to_signed = kind_of(new), _signed(new)
-    flat = (convert(e, kind, signed, to, to_signed, x) for x in arrays[0].flat)
-    return [array_of(flat, arrays[0].shape)]
+    return [_each(e, eqn, arrays, lambda x: convert(e, kind, signed, to, to_signed, x))]
+
+
+def _pow(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
+    """xʸ; a whole y is as good as a float."""
+    facts, given = _facts(eqn), _facts(eqn, 1)
+    return [_each(e, eqn, arrays, lambda x, y: RULES["pow"](e, *facts, x, convert(e, *given, *facts, y)))]
 
 
 def _bitcast(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
@@ -221,6 +235,11 @@ def _linear_solve(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
     first = lengths.matvec + lengths.vecmat
     total = first + lengths.solve + lengths.transpose_solve
     return _inline(e, jaxprs.solve, [*arrays[first : first + lengths.solve], *arrays[total:]])
+
+
+def _sort(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
+    facts = [_facts(eqn, i) for i in range(len(arrays))]
+    return algebra.sort(e, facts, arrays, eqn.params["dimension"], eqn.params["num_keys"])
 
 
 def _empty(e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
@@ -422,10 +441,12 @@ _SPECIAL: dict[str, Callable] = {
     "cumsum": _cumulative("add"), "custom_linear_solve": _linear_solve, "dot_general": _dot,
     "dynamic_slice": _dynamic(structure.dynamic_slice),
     "dynamic_update_slice": _dynamic(structure.dynamic_update_slice), "empty": _empty, "empty2": _empty,
-    "gather": _gather, "lu": _matrix(algebra.lu), "platform_index": _platform,
+    "gather": _gather, "lu": _matrix(algebra.lu), "platform_index": _platform, "pow": _pow,
     "reduce_and": _reduction("and"), "reduce_max": _reduction("max"), "reduce_min": _reduction("min"),
     "reduce_or": _reduction("or"), "reduce_prod": _reduction("mul"), "reduce_sum": _reduction("sum"),
+    "reduce_xor": _reduction("xor"),
     "scan": _scan, "scatter": _scatter(None), "scatter-add": _scatter("add"), "scatter-sub": _scatter("sub"),
     "scatter-max": _scatter("max"), "scatter-min": _scatter("min"), "scatter-mul": _scatter("mul"),
-    "select_n": _select_n, "triangular_solve": _matrix(algebra.triangular_solve), "while": _while,
+    "select_n": _select_n, "sort": _sort, "triangular_solve": _matrix(algebra.triangular_solve),
+    "while": _while,
 }  # fmt: skip

@@ -12,13 +12,13 @@ from backflip.math.linalg import (
     cross,
     dot,
     inverse3,
-    inverse_spd,
     matmul,
     matvec,
     outer,
     skew,
     transpose,
     vecmat,
+    whiten,
 )
 from backflip.math.rotation import orthonormal, relative_rotation_vector, rotate, rotation_about
 from backflip.math.smooth import norm, safe_divide, saturate, unit
@@ -27,7 +27,6 @@ __all__ = [
     "cross",
     "dot",
     "inverse3",
-    "inverse_spd",
     "matmul",
     "matvec",
     "norm",
@@ -42,4 +41,5 @@ __all__ = [
     "transpose",
     "unit",
     "vecmat",
+    "whiten",
 ]

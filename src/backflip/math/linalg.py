@@ -62,20 +62,17 @@ def inverse3(A: Array) -> Array:
     return columns * (1 / dot(a, columns[..., :, 0]))[..., None, None]
 
 
-def inverse_spd(A: Array) -> Array:
-    """A⁻¹ of small symmetric positive definite matrices, by halves through the Schur complement."""
+def whiten(A: Array) -> Array:
+    """Lower W with A⁻¹ = Wᵀ W, the inverse of Cholesky's factor, of small symmetric positive definite A."""
     n = A.shape[-1]
     if n == 1:
-        return 1 / A
-    if n == 3:
-        return inverse3(A)
+        return 1 / jnp.sqrt(A)
     k = n // 2
     P, Q, S = A[..., :k, :k], A[..., :k, k:], A[..., k:, k:]
-    # A = [P Q; Qᵀ S], C = S − Qᵀ P⁻¹ Q
-    #   A⁻¹ = [P⁻¹ + E C⁻¹ Eᵀ, −E C⁻¹; ·, C⁻¹],  E = P⁻¹ Q
-    P_inverse = inverse_spd(P)
-    E = matmul(P_inverse, Q)
-    C_inverse = inverse_spd(S - matmul(transpose(Q), E))
-    corner = matmul(E, C_inverse)
-    top = jnp.concatenate([P_inverse + matmul(corner, transpose(E)), -corner], -1)
-    return jnp.concatenate([top, jnp.concatenate([-transpose(corner), C_inverse], -1)], -2)
+    # A = [P Q; Qᵀ S], W = [W_P 0; −W_C Eᵀ W_P  W_C],  E = W_P Q,  C = S − Eᵀ E
+    W_P = whiten(P)
+    E = matmul(W_P, Q)
+    W_C = whiten(S - matmul(transpose(E), E))
+    below = -matmul(matmul(W_C, transpose(E)), W_P)
+    top = jnp.concatenate([W_P, jnp.zeros_like(Q)], -1)
+    return jnp.concatenate([top, jnp.concatenate([below, W_C], -1)], -2)

@@ -62,7 +62,6 @@ class Group:
     """−1 where a root hangs from nothing"""
     signs: tuple[int, ...]
     """+1 where the child is the joint's body b, −1 where it is a"""
-    leaf: bool
 
 
 @dataclass(frozen=True)
@@ -105,11 +104,10 @@ class Topology:
         """The tree from the roots outwards, cut into groups that can be worked on at once."""
         links = _links(self)
         root = "planar" if self.planar else "free"
-        with_child = {link.parent for link in links.values()}
 
-        def key(b: int) -> tuple[int, str, bool]:
+        def key(b: int) -> tuple[int, str]:
             link = links[b]
-            return link.depth, root if link.joint < 0 else self.joints[link.joint].kind, b not in with_child
+            return link.depth, root if link.joint < 0 else self.joints[link.joint].kind
 
         return tuple(
             Group(
@@ -118,7 +116,6 @@ class Topology:
                 parents=tuple(links[b].parent for b in members),
                 joints=tuple(links[b].joint for b in members),
                 signs=tuple(links[b].sign for b in members),
-                leaf=k[2],
             )
             for k in sorted({key(b) for b in links})
         )

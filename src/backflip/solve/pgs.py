@@ -1,10 +1,13 @@
 """Projected Gauss-Seidel: a fixed number of sweeps over the rows, so the program has no branches."""
 
-from typing import NamedTuple
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from backflip.solve.friction import Cone, Friction
@@ -43,31 +46,33 @@ class PGS(Solver):
             return jnp.zeros_like(rows.target)
         scalars, patches = _arrange(rows, mobility, velocity)
 
-        def sweep(at: _Momentum, _) -> tuple[_Momentum, None]:
-            moved, impulses = at.ahead
+        def sweep(at: _Progress, part: Array) -> tuple[_Progress, None]:
+            moved, impulses = _go_ahead(at, patches, part)
             moved, scalar = _sweep_scalars(scalars, moved, impulses[0])
             new = [scalar]
             for group, own in zip(patches, impulses[1:], strict=True):
                 moved, found = _sweep_patches(group, moved, own, self.friction)
                 new.append(found)
-            return _gain(at, (moved, new)), None
+            return _Progress(moved, new, _wide(patches, at.impulses)), None
 
         # a sweep is recomputed in the backward pass from the impulses it started with
         body = jax.checkpoint(sweep, prevent_cse=False)
         start = self.warm_start * rows.start
-        first = start @ mobility.given, _by_group(rows, start)
-        begin = _Momentum(first, first, jnp.ones((), start.dtype))
-        _, impulses = jax.lax.scan(body, begin, None, length=self.sweeps)[0].now
-        return jnp.concatenate([x.reshape(-1) for x in impulses])
+        impulses = _by_group(rows, start)
+        begin = _Progress(start @ mobility.share, impulses, _wide(patches, impulses))
+        end, _ = jax.lax.scan(body, begin, _momenta(self.sweeps).astype(start.dtype))
+        return jnp.concatenate([x.reshape(-1) for x in end.impulses])
 
 
-class _Momentum(NamedTuple):
-    """Nesterov's: a sweep begins some way ahead, in the direction the last one went."""
+class _Progress(NamedTuple):
+    """Between two sweeps."""
 
-    now: tuple[Array, list[Array]]
-    """what the impulses move (f,), and the impulses by group"""
-    ahead: tuple[Array, list[Array]]
-    weight: Array
+    moved: Array
+    """(f,) what the impulses move"""
+    impulses: list[Array]
+    """by group"""
+    before: list[Array]
+    """those of wide patches a sweep earlier"""
 
 
 MOMENTUM = 0.85
@@ -75,19 +80,43 @@ MOMENTUM = 0.85
 is usual: that would make the impulses jump wherever the sweeps have not converged."""
 
 
-def _gain(at: _Momentum, new: tuple[Array, list[Array]]) -> _Momentum:
-    """Go on from the `new` impulses with more momentum."""
-    weight = (1 + jnp.sqrt(1 + 4 * at.weight**2)) / 2
-    part = jnp.minimum((at.weight - 1) / weight, MOMENTUM)
-    return _Momentum(new, jax.tree.map(lambda x, old: x + part * (x - old), new, at.now), weight)
+def _momenta(sweeps: int) -> np.ndarray:
+    """(sweeps,) Nesterov's: how far a sweep begins ahead, in the direction the last one went."""
+    weight, found = 1.0, []
+    for _ in range(sweeps):
+        last, weight = weight, (1 + math.sqrt(1 + 4 * weight**2)) / 2
+        found.append(min((last - 1) / weight, MOMENTUM))
+    return np.array([0.0, *found[:-1]])
+
+
+def _wide(patches: list["_Patches"], impulses: list[Array]) -> list[Array]:
+    """Impulses of patches of several contacts.
+
+    Only they go ahead. Boxes on boxes would take hundreds of sweeps without; but momentum is for problems
+    that minimise something, and friction that slides does not: legs on a slippery floor would swing up from
+    sweep to sweep, and their gradients with them.
+    """
+    return [own for group, own in zip(patches, impulses[1:], strict=True) if group.friction.shape[1] > 1]
+
+
+def _go_ahead(at: _Progress, patches: list["_Patches"], part: Array) -> tuple[Array, list[Array]]:
+    """Where a sweep begins: what is moved, and the impulses by group."""
+    moved, impulses, before = at.moved, list(at.impulses), iter(at.before)
+    for i, group in enumerate(patches, 1):
+        if group.friction.shape[1] > 1:
+            lead = part * (impulses[i] - next(before))
+            impulses[i] += lead
+            moved = moved + lead.reshape(-1) @ group.share.reshape(-1, len(moved))
+    return moved, impulses
 
 
 class _Scalars(NamedTuple):
     """Scalar rows, s of them."""
 
-    felt: Array
-    given: Array
+    share: Array
     """(s, f)"""
+    back: Array
+    """(s,) how the row before moves this one"""
     offset: Array
     softness: Array
     step: Array
@@ -99,15 +128,16 @@ class _Scalars(NamedTuple):
 class _Patches(NamedTuple):
     """m patches of c contacts each."""
 
-    felt: Array
-    given: Array
+    share: Array
     """(m, c, 3, f)"""
     A: Array
     """(m, c, 3, c, 3) how the rows of a patch move each other"""
+    back: Array
+    """(m, c, 3, c, 3) how those of the patch before move them"""
     offset: Array
     softness: Array
-    movable: Array
-    """(m, c, 3)"""
+    held: Array
+    """(m, c, 3); ∞ for rows that move nothing, else 0"""
     friction: Array
     """(m, c)"""
 
@@ -129,35 +159,58 @@ def _arrange(rows: Rows, mobility: Mobility, velocity: Array) -> tuple[_Scalars,
     diagonal = mobility.diagonal() + rows.softness
     movable = diagonal > rows.least
     step = jnp.where(movable, 1 / jnp.where(movable, diagonal, 1), 0)
-    felt, given, offset, softness, moves, steps = (
-        _by_group(rows, x)
-        for x in (mobility.felt, mobility.given, velocity - rows.target, rows.softness, movable, step)
+    held = jnp.where(movable, 0, jnp.inf).astype(step.dtype)
+    share, offset, softness, holds, steps = (
+        _by_group(rows, x) for x in (mobility.share, velocity - rows.target, rows.softness, held, step)
     )
-    scalars = _Scalars(felt[0], given[0], offset[0], softness[0], steps[0], rows.lower, rows.upper)
+    back = _inner(share[0], _before(share[0]))
+    scalars = _Scalars(share[0], back, offset[0], softness[0], steps[0], rows.lower, rows.upper)
     patches = []
     for i, friction in enumerate(rows.friction, 1):
-        A = jnp.einsum("mcif,mdjf->mcidj", felt[i], given[i])
-        patches.append(_Patches(felt[i], given[i], A, offset[i], softness[i], moves[i], friction))
+        A, back = (jnp.einsum("mcif,mdjf->mcidj", share[i], x) for x in (share[i], _before(share[i])))
+        patches.append(_Patches(share[i], A, back, offset[i], softness[i], holds[i], friction))
     return scalars, patches
+
+
+def _before(x: Array) -> Array:
+    """What stands before each along the first axis; nothing before the first."""
+    return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
 
 
 UNROLL = 8
 """Rows written out per loop turn: loop turns cost XLA more than rows do."""
 
 
+def _sweep(update: Callable, rows: _Scalars | _Patches, moved: Array, impulses: Array, unroll: int) -> Any:
+    """`update(row, moved, last, own)` one after the other; returns what is moved, and the new impulses.
+
+    What a row sees in `moved` is all but the change of the row before, `last`: that it gets straight, so
+    that a row waits for one product of the row before it, and not until that has moved every freedom.
+    """
+    shape = impulses.shape[1:]
+
+    def one(at: tuple[Array, Array, Array], x: tuple) -> tuple[tuple[Array, Array, Array], Array]:
+        moved, share, last = at
+        row, own = x
+        new = update(row, moved, last, own)
+        return (moved + last.reshape(-1) @ share, row.share.reshape(share.shape), new - own), new
+
+    share = jnp.zeros((math.prod(shape), *moved.shape), moved.dtype)
+    begin = moved, share, jnp.zeros(shape, moved.dtype)
+    (moved, share, last), new = jax.lax.scan(one, begin, (rows, impulses), unroll=unroll)
+    return moved + last.reshape(-1) @ share, new
+
+
 def _sweep_scalars(rows: _Scalars, moved: Array, impulses: Array) -> tuple[Array, Array]:
     """λᵢ ← clip(λᵢ − (Aᵢ λ + bᵢ)/Aᵢᵢ), one scalar row after the other."""
 
-    def update(moved: Array, at: tuple[_Scalars, Array]) -> tuple[Array, Array]:
-        row, own = at
-        residual = _inner(row.felt, moved) + row.softness * own + row.offset
-        new = jnp.clip(own - residual * row.step, row.lower, row.upper)
-        return moved + row.given * (new - own), new
+    def update(row: _Scalars, moved: Array, last: Array, own: Array) -> Array:
+        residual = _inner(row.share, moved) + row.softness * own + row.offset + row.back * last
+        new = own - residual * row.step
+        return jnp.where(new < row.lower, row.lower, jnp.where(new > row.upper, row.upper, new))
 
     count = impulses.shape[0]
-    if not count:
-        return moved, impulses
-    return jax.lax.scan(update, moved, (rows, impulses), unroll=min(count, UNROLL))
+    return _sweep(update, rows, moved, impulses, min(count, UNROLL)) if count else (moved, impulses)
 
 
 def _sweep_patches(
@@ -169,28 +222,32 @@ def _sweep_patches(
     that act does not.
     """
     m, c = patches.friction.shape
+    same = jnp.eye(c, dtype=bool)
 
-    def update(moved: Array, at: tuple[_Patches, Array]) -> tuple[Array, Array]:
-        patch, own = at
+    def update(patch: _Patches, moved: Array, last: Array, own: Array) -> Array:
         A = patch.A
-        residual = _inner(patch.felt, moved) + patch.softness * own + patch.offset
+        residual = _inner(patch.share, moved) + patch.softness * own + patch.offset
+        residual += _inner(patch.back.reshape(c, 3, 3 * c), last.reshape(-1))
+        # a unit of normal impulse takes its friction along
+        unit = jnp.concatenate([jnp.ones((c, 1), own.dtype), _follows(own, patch.friction)], -1)
+        drags = jnp.einsum("cidj,dj->cid", A, unit)
+        normals, drawn = jnp.abs(A[:, 0, :, 0]), jnp.diagonal(drags[:, 0] - A[:, 0, :, 0])
         acts = (own[:, 0] > 0) | (residual[:, 0] < 0)
-        follows = _follows(own, patch.friction)
-        each = jnp.arange(c)
-        drawn = jnp.sum(A[each, 0, each, 1:] * follows, -1)
-        step = _steps(A[:, 0, :, 0], acts, patch.movable[:, 0], drawn)
-        normal = jnp.maximum(own[:, 0] - residual[:, 0] * step, 0)
+        size = _inner(normals, _one(acts | same, A.dtype))
+        size = jnp.where(2 * drawn < -size, size / 2, size + drawn) + patch.held[:, 0]
+        normal = jnp.maximum(own[:, 0] - residual[:, 0] * (1 / size), 0)
         change = normal - own[:, 0]
-        along = own[:, 1:] + follows * change[:, None]
-        moves = jnp.concatenate([change[:, None], along - own[:, 1:]], -1).reshape(-1)
-        sliding = residual[:, 1:] + _inner(A[:, 1:].reshape(c, 2, 3 * c), moves)
-        coupled = A[:, 1:, :, 1:].reshape(2 * c, 2 * c)
-        step = _steps(coupled, jnp.repeat(normal > 0, 2), patch.movable[:, 1:].reshape(-1)).reshape(c, 2)
-        tangent = friction.update(along, sliding, step, patch.friction * normal)
-        new = jnp.concatenate([normal[:, None], tangent], -1)
-        return moved + (new - own).reshape(-1) @ patch.given.reshape(3 * c, -1), new
+        along = own[:, 1:] + unit[:, 1:] * change[:, None]
+        sliding = residual[:, 1:] + _inner(drags[:, 1:], change)
+        size = _inner(jnp.sum(jnp.abs(A[:, 1:, :, 1:]), -1), _one((normal > 0) | same, A.dtype)[:, None])
+        tangent = friction.update(along, sliding, size + patch.held[:, 1:], patch.friction * normal)
+        return jnp.concatenate([normal[:, None], tangent], -1)
 
-    return jax.lax.scan(update, moved, (patches, impulses), unroll=min(m, max(1, UNROLL // c)))
+    return _sweep(update, patches, moved, impulses, min(m, max(1, UNROLL // c)))
+
+
+def _one(where: Array, dtype: Any) -> Array:
+    return jnp.where(where, 1, 0).astype(dtype)
 
 
 def _follows(own: Array, mu: Array) -> Array:
@@ -202,17 +259,7 @@ def _follows(own: Array, mu: Array) -> Array:
     slides = jnp.sum(tangent * tangent, -1, keepdims=True) >= (0.999 * mu[:, None] * normal) ** 2
     # an impulse so small that its reciprocal would not be a number carries no friction worth following
     slides = slides & (normal > jnp.finfo(own.dtype).tiny ** 0.5)
-    return jnp.where(slides, tangent / jnp.where(slides, normal, 1), 0)
-
-
-def _steps(A: Array, acts: Array, movable: Array, drawn: Array | float = 0.0) -> Array:
-    """1/Σⱼ|Aᵢⱼ| over the columns that act, the row's own always; 0 for rows that move nothing.
-
-    `drawn` is what friction that follows adds to a row's own A.
-    """
-    size = _inner(jnp.abs(A), jnp.where(acts | jnp.eye(len(A), dtype=bool), 1.0, 0.0).astype(A.dtype))
-    size = jnp.maximum(size + drawn, size / 2)
-    return jnp.where(movable, 1 / jnp.where(movable, size, 1), 0)
+    return tangent * jnp.where(slides, 1 / jnp.where(slides, normal, 1), 0)
 
 
 def _inner(A: Array, x: Array) -> Array:

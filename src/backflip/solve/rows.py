@@ -37,16 +37,14 @@ class Rows(NamedTuple):
 
 
 class Mobility(NamedTuple):
-    """How impulses move rows, as a product: A = J M⁻¹ Jᵀ = felt · givenᵀ, with f freedoms between."""
+    """How impulses move rows: A = J M⁻¹ Jᵀ = share · shareᵀ."""
 
-    felt: Array
-    """(r, f) what a unit of each impulse is worth to every freedom"""
-    given: Array
-    """(r, f) how it moves them"""
+    share: Array
+    """(r, f) how a unit of each impulse moves f freedoms that do not feel each other"""
 
     def diagonal(self) -> Array:
         """(r,) [1/kg] how every row moves itself."""
-        return jnp.sum(self.felt * self.given, -1)
+        return jnp.sum(self.share * self.share, -1)
 
 
 def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float) -> tuple[Array, Array]:

@@ -7,10 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 
 import jax
@@ -67,26 +66,21 @@ class Module(NamedTuple):
 
 def build(modules: list[Module]) -> bytes:
     """Object code: the first module's made here, the others' at the same time in processes of their own."""
-    from backflip.lanes import worker
+    from backflip.lanes.worker import assemble
 
-    script = [sys.executable, worker.__file__]
-    with ExitStack() as stack:
-        crew = [
-            stack.enter_context(subprocess.Popen(script, stdin=PIPE, stdout=PIPE, stderr=DEVNULL))
-            for _ in modules[1:]
-        ]
-        stack.callback(lambda: [process.kill() for process in crew])
-        for process, module in zip(crew, modules[1:], strict=True):
-            with suppress(BrokenPipeError):
-                process.stdin.write(module.text.encode())
-                process.stdin.close()
-        objects = [worker.assemble(modules[0].text)]
-        for process, module in zip(crew, modules[1:], strict=True):
-            found = process.stdout.read()
-            # whatever keeps a process from its work, here it can be done
-            objects.append(found if process.wait() == 0 else worker.assemble(module.text))
+    with ThreadPoolExecutor(max(1, len(modules) - 1)) as pool:
+        others = pool.map(_assemble_elsewhere, [module.text for module in modules[1:]])
+        objects = [assemble(modules[0].text), *others]
     contents = [(len(o), m.exports) for o, m in zip(objects, modules, strict=True)]
     return json.dumps(contents).encode() + b"\n" + b"".join(objects)
+
+
+def _assemble_elsewhere(text: str) -> bytes:
+    from backflip.lanes import worker
+
+    done = subprocess.run([sys.executable, worker.__file__], input=text.encode(), capture_output=True)
+    # whatever kept the process from its work, here it can be done
+    return done.stdout if done.returncode == 0 else worker.assemble(text)
 
 
 _ENGINES: list[Any] = []

@@ -3,7 +3,7 @@
 Indexing by numbers that are known only when the kernel runs, each lane its own, goes through memory.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -187,6 +187,11 @@ def _flat(e: Emitter, shape: tuple[int, ...], places: list[Element]) -> Element:
     return _sum(e, [mul(e, I, True, p, s) for p, s in zip(places, _strides(shape), strict=True)])
 
 
+def _window(at: Sequence[int], sizes: Sequence[int]) -> Any:
+    """An index; with the dots it gives an array even where there are no axes."""
+    return (..., *(slice(a, a + n) for a, n in zip(at, sizes, strict=True)))
+
+
 def dynamic_slice(e: Emitter, facts: list[Fact], x: Array, *starts: Array, slice_sizes) -> Array:
     """A window of x that stays inside it."""
     at = [
@@ -194,7 +199,7 @@ def dynamic_slice(e: Emitter, facts: list[Fact], x: Array, *starts: Array, slice
         for s, f, n, m in zip(starts, facts[1:], x.shape, slice_sizes, strict=True)
     ]
     if known(*at):
-        return x[(..., *(slice(a, a + n) for a, n in zip(at, slice_sizes, strict=True)))]
+        return x[_window(at, slice_sizes)]
     memory = Memory(e, x, facts[0].kind)
     corner = _flat(e, x.shape, at)
     offsets = (_flat(e, x.shape, list(place)) for place in np.ndindex(*slice_sizes))
@@ -209,7 +214,7 @@ def dynamic_update_slice(e: Emitter, facts: list[Fact], x: Array, update: Array,
     ]
     if known(*at):
         found = x.copy()
-        found[(..., *(slice(a, a + n) for a, n in zip(at, update.shape, strict=True)))] = update
+        found[_window(at, update.shape)] = update
         return found
     memory = Memory(e, x, facts[0].kind)
     corner = _flat(e, x.shape, at)

@@ -47,19 +47,19 @@ class PGS(Solver):
         scalars, patches = _arrange(rows, mobility, velocity)
 
         def sweep(at: _Progress, part: Array) -> tuple[_Progress, None]:
-            moved, impulses = _go_ahead(at, patches, part)
+            moved, impulses = _go_ahead(at, scalars, patches, part)
             moved, scalar = _sweep_scalars(scalars, moved, impulses[0])
             new = [scalar]
             for group, own in zip(patches, impulses[1:], strict=True):
                 moved, found = _sweep_patches(group, moved, own, self.friction)
                 new.append(found)
-            return _Progress(moved, new, _wide(patches, at.impulses)), None
+            return _Progress(moved, new, at.impulses), None
 
         # a sweep is recomputed in the backward pass from the impulses it started with
         body = jax.checkpoint(sweep, prevent_cse=False)
         start = self.warm_start * rows.start
         impulses = _by_group(rows, start)
-        begin = _Progress(start @ mobility.share, impulses, _wide(patches, impulses))
+        begin = _Progress(start @ mobility.share, impulses, impulses)
         end, _ = jax.lax.scan(body, begin, _momenta(self.sweeps).astype(start.dtype))
         return jnp.concatenate([x.reshape(-1) for x in end.impulses])
 
@@ -72,7 +72,7 @@ class _Progress(NamedTuple):
     impulses: list[Array]
     """by group"""
     before: list[Array]
-    """those of wide patches a sweep earlier"""
+    """those a sweep earlier"""
 
 
 MOMENTUM = 0.85
@@ -89,25 +89,37 @@ def _momenta(sweeps: int) -> np.ndarray:
     return np.array([0.0, *found[:-1]])
 
 
-def _wide(patches: list["_Patches"], impulses: list[Array]) -> list[Array]:
-    """Impulses of patches of several contacts.
+def _go_ahead(
+    at: _Progress, scalars: "_Scalars", patches: list["_Patches"], part: Array
+) -> tuple[Array, list[Array]]:
+    """Where a sweep begins: what is moved, and the impulses by group.
 
-    Only they go ahead. Boxes on boxes would take hundreds of sweeps without; but momentum is for problems
-    that minimise something, and friction that slides does not: legs on a slippery floor would swing up from
-    sweep to sweep, and their gradients with them.
+    Momentum is for problems that minimise something, and friction that slides does not: with it, sliding
+    feet swing up from sweep to sweep, and their gradients with them. So a contact's fades as it uses up its
+    friction.
     """
-    return [own for group, own in zip(patches, impulses[1:], strict=True) if group.friction.shape[1] > 1]
+    leads = [part * (x - old) for x, old in zip(at.impulses, at.before, strict=True)]
+    leads[1:] = [
+        lead * _steadiness(own, group.friction)[..., None]
+        for lead, own, group in zip(leads[1:], at.impulses[1:], patches, strict=True)
+    ]
+    moved = at.moved
+    for lead, group in zip(leads, (scalars, *patches), strict=True):
+        moved = moved + lead.reshape(-1) @ group.share.reshape(-1, len(moved))
+    return moved, [x + lead for x, lead in zip(at.impulses, leads, strict=True)]
 
 
-def _go_ahead(at: _Progress, patches: list["_Patches"], part: Array) -> tuple[Array, list[Array]]:
-    """Where a sweep begins: what is moved, and the impulses by group."""
-    moved, impulses, before = at.moved, list(at.impulses), iter(at.before)
-    for i, group in enumerate(patches, 1):
-        if group.friction.shape[1] > 1:
-            lead = part * (impulses[i] - next(before))
-            impulses[i] += lead
-            moved = moved + lead.reshape(-1) @ group.share.reshape(-1, len(moved))
-    return moved, impulses
+def _steadiness(impulses: Array, mu: Array) -> Array:
+    """(m, c) of contacts (m, c, 3): 0 where they slide or bear nothing, 1 well inside the cone."""
+    bound, tangent = mu * impulses[..., 0], impulses[..., 1:]
+    bears = bound > _smallest(bound)
+    used = jnp.where(bears, _inner(tangent, tangent) / jnp.where(bears, bound * bound, 1), 1)
+    return jnp.clip(2 - 2 * used, 0, 1)
+
+
+def _smallest(x: Array) -> float:
+    """An impulse so small that the reciprocal of its square would not be a number."""
+    return float(jnp.finfo(x.dtype).tiny ** 0.5)
 
 
 class _Scalars(NamedTuple):
@@ -257,8 +269,7 @@ def _follows(own: Array, mu: Array) -> Array:
     """
     normal, tangent = own[:, :1], own[:, 1:]
     slides = jnp.sum(tangent * tangent, -1, keepdims=True) >= (0.999 * mu[:, None] * normal) ** 2
-    # an impulse so small that its reciprocal would not be a number carries no friction worth following
-    slides = slides & (normal > jnp.finfo(own.dtype).tiny ** 0.5)
+    slides = slides & (normal > _smallest(own))
     return tangent * jnp.where(slides, 1 / jnp.where(slides, normal, 1), 0)
 
 

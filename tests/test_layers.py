@@ -15,7 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lanes": set(),
     "solve": {"math"},
     "geometry": {"math"},
-    "model": {"math", "geometry"},
+    "model": {"math", "lanes", "geometry"},
     "dynamics": {"math", "lanes", "solve", "geometry", "model"},
     "sense": {"math", "geometry", "model", "dynamics"},
     "control": {"math", "model", "dynamics", "sense"},

@@ -61,7 +61,7 @@ def plan(size: Size) -> list[Race]:
     return [
         *(_engines(size, robot) for robot in ("quadruped", "quadruped17")),
         tuple(Job("lanes", "drift", robot, 1, size.steps) for robot in ("quadruped", "quadruped17")),
-        tuple(Job("lanes", when, "quadruped", size.many, size.steps, 2) for when in ("cold", "warm")),
+        tuple(Job("lanes", when, "quadruped", 1, size.steps, 2) for when in ("cold", "warm")),
         tuple(
             Job("lanes", what, "quadruped", size.wide, size.wide_steps, cores)
             for what in ("forward", "gradient")

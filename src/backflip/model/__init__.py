@@ -2,7 +2,7 @@
 
 comes in    a description: bodies, joints, shapes, servos, sensors
 goes out    Model (what exists), State (where it is), Bodies (derived masses and frames)
-may touch   math, geometry
+may touch   math, geometry, lanes
 never knows time, forces, solvers
 """
 

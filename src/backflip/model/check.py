@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip import lanes
 from backflip.geometry import PAIRS, Shape
 from backflip.model.bodies import bodies_of, shape_poses
 from backflip.model.builder import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote
@@ -68,6 +69,7 @@ def warn_of_overlap(model: Model) -> None:
 
 
 @jax.jit
+@lanes.compile
 def _least_gaps(model: Model) -> Array:
     """The least gap [m] of every pair of shapes at the start."""
     facts, state = model.topology, rest(model)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from backflip import lanes
 from backflip.geometry import PAIRS
 from backflip.math import matmul, matvec, transpose, vecmat
 from backflip.model.bodies import Bodies, bodies_of
@@ -17,6 +18,7 @@ Pose = tuple[Array, Array]
 
 
 @jax.jit
+@lanes.compile
 def rest(model: Model, angles: Array | None = None) -> State:
     """The start state; `angles` (c,) [rad] or [m] are the joint coordinates, 0 as described.
 

@@ -104,8 +104,8 @@ def _go_ahead(
         for lead, own, group in zip(leads[1:], at.impulses[1:], patches, strict=True)
     ]
     moved = at.moved
-    for lead, group in zip(leads, (scalars, *patches), strict=True):
-        moved = moved + lead.reshape(-1) @ group.share.reshape(-1, len(moved))
+    for lead, share in zip(leads, [scalars.share, *(group.share for group in patches)], strict=True):
+        moved = moved + lead.reshape(-1) @ share.reshape(-1, len(moved))
     return moved, [x + lead for x, lead in zip(at.impulses, leads, strict=True)]
 
 

@@ -9,7 +9,6 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from backflip.view.colour import GROUND, PALETTE
 from backflip.view.scene import WORLD, Part, Scene, frame, thin
@@ -28,11 +27,18 @@ def page(scene: Scene, title: str, fps: float) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: pieces[mark[1]], _own("replay.html"))
 
 
+def _quaternions(R: np.ndarray) -> np.ndarray:
+    """(..., 4) x, y, z, w."""
+    from scipy.spatial.transform import Rotation  # it takes a third of a second to import
+
+    return Rotation.from_matrix(R).as_quat()
+
+
 def described(scene: Scene) -> dict:
     """The scene as the player reads it; motion is packed as float32 to keep pages small."""
     centre, radius = frame(scene)
     T, n = scene.p_WB.shape[:2]
-    quaternions = Rotation.from_matrix(scene.R_WB.reshape(-1, 3, 3)).as_quat().reshape(T, n, 4)
+    quaternions = _quaternions(scene.R_WB.reshape(-1, 3, 3)).reshape(T, n, 4)
     return {
         "parts": [_part(part) for part in scene.parts],
         "bodies": n,
@@ -53,7 +59,7 @@ def _part(part: Part) -> dict:
         "size": np.asarray(part.size, float).tolist(),
         "body": part.body,
         "p_BS": np.asarray(part.p_BS, float).tolist(),
-        "q_BS": Rotation.from_matrix(np.asarray(part.R_BS, float)).as_quat().tolist(),
+        "q_BS": _quaternions(np.asarray(part.R_BS, float)).tolist(),
         "colour": part.colour or own,
     }
 

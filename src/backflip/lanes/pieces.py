@@ -15,7 +15,7 @@ from backflip.lanes.text import VALUE
 
 LENGTH = 700
 """Instructions of a piece, about"""
-WHOLE = 3500
+WHOLE = 12_000
 """Instructions of a loop that is not cut: its values may stay in registers"""
 MOST_FRAME = 4 << 20
 """[bytes] what the stack of a thread can surely hold"""

@@ -27,6 +27,8 @@ CLOSE = 0.01
 """[m], [m/s] and [rad/s]: how exactly the throw has to end"""
 SCALE = np.array([1.0, 1.0, 1.0, 10.0, 10.0, 10.0])
 """[m/s], [rad/s] a natural unit of each number, for both methods: 1 m/s is stopped by 5 rad/s of backspin"""
+LEAST = 1e-5
+"""of damping: with less, directions that float32 hardly sees would rule a step"""
 ITERATIONS, EVALUATIONS = 100, 20_000
 """when to give up: gradient, CMA-ES"""
 
@@ -129,7 +131,7 @@ def by_gradient(setup: Problem, seed: int) -> Search:
         step = SCALE * np.linalg.solve(J.T @ J + damping * np.eye(6), -J.T @ r)
         tried_miss, tried_slope = _numbers(setup.slopes(_single(throw + step)))
         if cost(tried_miss) < max(kept[-patience:]):
-            throw, miss, slope, damping = throw + step, tried_miss, tried_slope, damping * 0.3
+            throw, miss, slope, damping = throw + step, tried_miss, tried_slope, max(damping * 0.3, LEAST)
             kept.append(cost(miss))
         else:
             damping *= 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backflip import lanes
-from backflip.lanes import loops
+from backflip.lanes import loops, pieces
 from backflip.lanes.kernel import kernel_ir
 
 pytestmark = pytest.mark.filterwarnings("error::backflip.lanes.Uncovered")
@@ -69,8 +69,9 @@ def test_sparse_arrays_are_written_out() -> None:
     assert text.count("fmul") < 3 * COLUMNS
 
 
-def test_long_bodies_of_loops_are_cut_and_still_turn() -> None:
+def test_long_bodies_of_loops_are_cut_and_still_turn(monkeypatch) -> None:
     """A scan around a while around more than one function can hold; every lane turns as often as it needs."""
+    monkeypatch.setattr(pieces, "WHOLE", 2000)
     A = np.random.default_rng(3).normal(size=(40, 40)) / 8
 
     def body(x):

@@ -118,7 +118,7 @@ def _steadiness(impulses: Array, mu: Array) -> Array:
 
 
 def _smallest(x: Array) -> float:
-    """[N s] 3e-10 in float32: less carries nothing, and its powers, by which derivatives divide, underflow."""
+    """[N s] 3e-10 in float32: less carries nothing, and the powers that derivatives divide by underflow."""
     return float(jnp.finfo(x.dtype).tiny ** 0.25)
 
 

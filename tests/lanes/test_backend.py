@@ -272,3 +272,15 @@ def test_random_numbers_and_half_precision_work_covered_or_not():
         np.testing.assert_allclose(do(lanes.compile(noise)), do(noise), rtol=1e-12)
     half = X.astype(jnp.float16)
     np.testing.assert_allclose(lanes.compile(double)(half), double(half), rtol=1e-3)
+
+
+@pytest.mark.parametrize("threads", ["many", "0", "-1"])
+def test_a_number_of_threads_that_is_none_is_named(monkeypatch, threads: str) -> None:
+    monkeypatch.setenv("BACKFLIP_LANES_THREADS", threads)
+    with pytest.raises(ValueError, match=f"BACKFLIP_LANES_THREADS is '{threads}'"):
+        jax.jit(jax.vmap(lanes.compile(lambda x: x + 1)))(X)
+
+
+def test_what_is_no_function_is_named() -> None:
+    with pytest.raises(TypeError, match="3 is no function"):
+        lanes.compile(3)  # type: ignore[arg-type]

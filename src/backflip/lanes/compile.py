@@ -42,6 +42,8 @@ class backend(AbstractContextManager):
 
 def compile(fn: Callable) -> Callable:
     """fn, a function of one robot, with kernels for it and its derivatives; on other devices plain JAX."""
+    if not callable(fn):
+        raise TypeError(f"lanes.compile: {fn!r} is no function; give one of a single robot's arrays")
     known: dict[Any, _Traced] = {}
 
     @wraps(fn)

@@ -29,6 +29,10 @@ def lane_count(size: int = 4) -> int:
 def thread_limit() -> int | None:
     """BACKFLIP_LANES_THREADS, or None: as many as XLA has."""
     text = os.environ.get("BACKFLIP_LANES_THREADS", "")
+    if text and not (text.isdecimal() and int(text)):
+        raise ValueError(
+            f"BACKFLIP_LANES_THREADS is {text!r}; give a whole number of at least 1, or unset it"
+        )
     return int(text) if text else None
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from backflip import cli, experiments
-from backflip.experiments.base import Claim, Progress, load_weights, revision, save_result, save_weights
+from backflip.experiments.base import Claim, Progress, revision, save_result
+from backflip.keep import load_weights, save_weights
 
 
 def run_well(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict:

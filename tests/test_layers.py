@@ -12,6 +12,7 @@ PUBLIC = "backflip"
 
 MAY_IMPORT: dict[str, set[str]] = {
     "math": set(),
+    "keep": set(),
     "lanes": set(),
     "solve": {"math"},
     "geometry": {"math"},
@@ -19,11 +20,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dynamics": {"math", "lanes", "solve", "geometry", "model"},
     "sense": {"math", "geometry", "model", "dynamics"},
     "control": {"math", "model", "dynamics", "sense"},
-    "learn": {"math", "lanes", "solve", "geometry", "model", "dynamics", "sense", "control"},
+    "learn": {"math", "lanes", "solve", "geometry", "model", "dynamics", "sense", "control", "keep"},
     "robots": {PUBLIC, "model"},
-    "view": {"math", "geometry", "model"},
+    "view": {"math", "geometry", "model", "dynamics"},
     "bridges": {PUBLIC},
-    "experiments": {PUBLIC, "view", "robots"},
+    "experiments": {PUBLIC, "keep", "view", "robots"},
     "cli": {"experiments", "view"},
     "__init__": {"public"},
     "public": {
@@ -36,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "sense",
         "control",
         "learn",
+        "keep",
         "view",
     },
 }

@@ -5,6 +5,7 @@ answers --help without waiting for JAX.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if find_spec(f"backflip.{name}"):
+        raise AttributeError(f"backflip.{name} is a module; import it")
     public = import_module("backflip.public")
     if name not in public.__all__:
         raise AttributeError(f"module 'backflip' has no attribute {name!r}")

@@ -1,9 +1,21 @@
 """The public names of backflip: one path each."""
 
-from backflip.dynamics import Scheme, angular_momentum, energy, joint_error, momentum, step
+from backflip.control import GRU, LSTM, MLP, Elman, clock, play
+from backflip.dynamics import (
+    Scheme,
+    angular_momentum,
+    energy,
+    joint_error,
+    momentum,
+    penetration,
+    servo_power,
+    servo_torque,
+    step,
+)
 from backflip.geometry import Box, Capsule, Plane, Sphere
+from backflip.keep import Progress, load_weights, save_weights
 from backflip.lanes import backend
-from backflip.learn import Trajectory, rollout
+from backflip.learn import Health, Log, Trajectory, clip, cut, fade, health, rollout, scale_by_error, train
 from backflip.model import (
     IMU,
     AngularVelocity,
@@ -15,16 +27,20 @@ from backflip.model import (
     Model,
     Orientation,
     Position,
+    ServoTorque,
     State,
     Velocity,
     rest,
 )
 from backflip.sense import observe
 from backflip.solve import PGS, Cone, Pyramid
-from backflip.view import save_replay
+from backflip.view import save_frames, save_replay
 
 __all__ = [
+    "GRU",
     "IMU",
+    "LSTM",
+    "MLP",
     "PGS",
     "AngularVelocity",
     "Box",
@@ -33,26 +49,45 @@ __all__ = [
     "Cone",
     "ContactForce",
     "Distance",
+    "Elman",
+    "Health",
     "JointAngle",
     "JointRate",
+    "Log",
     "Model",
     "Orientation",
     "Plane",
     "Position",
+    "Progress",
     "Pyramid",
     "Scheme",
+    "ServoTorque",
     "Sphere",
     "State",
     "Trajectory",
     "Velocity",
     "angular_momentum",
     "backend",
+    "clip",
+    "clock",
+    "cut",
     "energy",
+    "fade",
+    "health",
     "joint_error",
+    "load_weights",
     "momentum",
     "observe",
+    "penetration",
+    "play",
     "rest",
     "rollout",
+    "save_frames",
     "save_replay",
+    "save_weights",
+    "scale_by_error",
+    "servo_power",
+    "servo_torque",
     "step",
+    "train",
 ]

@@ -79,7 +79,18 @@ def test_a_limit_stops_the_arm_and_bears_its_weight(play):
     assert q.max() < 0.2 + 5e-3
     np.testing.assert_allclose(q[-1], 0.2, atol=2e-3)
     np.testing.assert_allclose(rate[-1], 0, atol=1e-6)
-    np.testing.assert_allclose(states.force[-1], [0, 1.5 * G * np.cos(q[-1])], rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose(states.force[-1], [1.5 * G * np.cos(q[-1])], rtol=1e-3)
+
+
+def test_a_servo_that_presses_a_joint_against_its_stop_comes_to_rest(play):
+    b = arm(limits=(-0.5, 0.2))
+    b.add_servo("joint", gain=30.0, max_velocity=0.8, max_torque=40.0)
+    model = b.build()
+    states = play(SCHEME, model, bf.rest(model), u=jnp.array([0.4]), steps=800)
+    q, rate = observe(model, states).T
+    np.testing.assert_allclose(q[500:], 0.2, atol=1e-3)
+    assert jnp.abs(rate[500:]).max() < 1e-6
+    np.testing.assert_allclose(states.force[500:, 1], 40.0)
 
 
 def test_a_motionless_limit_lets_nothing_move(play):

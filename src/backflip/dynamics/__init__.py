@@ -7,7 +7,26 @@ never knows observations, policies, files
 """
 
 from backflip.dynamics.joints import joint_coordinates
-from backflip.dynamics.measure import angular_momentum, energy, joint_error, momentum
+from backflip.dynamics.measure import (
+    angular_momentum,
+    energy,
+    joint_error,
+    momentum,
+    penetration,
+    servo_power,
+    servo_torque,
+)
 from backflip.dynamics.step import Scheme, step
 
-__all__ = ["Scheme", "angular_momentum", "energy", "joint_coordinates", "joint_error", "momentum", "step"]
+__all__ = [
+    "Scheme",
+    "angular_momentum",
+    "energy",
+    "joint_coordinates",
+    "joint_error",
+    "momentum",
+    "penetration",
+    "servo_power",
+    "servo_torque",
+    "step",
+]

@@ -34,28 +34,16 @@ class Block(NamedTuple):
 
 
 def limit_block(model: Model, moves: Coordinates, smooth: Array, before: Array, dt: float) -> Block:
-    """Coordinates that stop at their ends: the gaps are q − lower and upper − q."""
+    """Coordinates that stop at their ends, a row each: its gap is the smaller of q − lower and upper − q."""
     c = np.array(model.topology.limits, int)
-    sides = []
-    for sign, gap in ((1, moves.angle[c] - model.lower[c]), (-1, model.upper[c] - moves.angle[c])):
-        J_A, J_B = sign * moves.J_A[c], sign * moves.J_B[c]
-        rate, earlier = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
-        hit = strike(gap, rate, earlier, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
-        ends = jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf)
-        sides.append(
-            Block(
-                moves.a[c],
-                moves.b[c],
-                J_A,
-                J_B,
-                hit.target,
-                *ends,
-                hit.early,
-                hit.near,
-                np.zeros(len(c), bool),
-            )
-        )
-    return _lay(sides)
+    under, over = moves.angle[c] - model.lower[c], model.upper[c] - moves.angle[c]
+    gap, sign = jnp.minimum(under, over), jnp.where(under < over, 1, -1).astype(under.dtype)
+    J_A, J_B = sign[:, None] * moves.J_A[c], sign[:, None] * moves.J_B[c]
+    rate, earlier = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
+    hit = strike(gap, rate, earlier, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
+    ends = jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf)
+    spare = np.zeros(len(c), bool)
+    return Block(moves.a[c], moves.b[c], J_A, J_B, hit.target, *ends, hit.early, hit.near, spare)
 
 
 def servo_block(model: Model, moves: Coordinates, u: Array, dt: float) -> Block:

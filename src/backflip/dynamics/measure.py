@@ -1,9 +1,11 @@
-"""What physics keeps: momentum, energy, and closed joints."""
+"""What physics keeps and what machines spend: momentum, energy, closed joints, contacts, torques."""
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from backflip.dynamics.joints import all_joints
+from backflip.dynamics.contacts import collide
+from backflip.dynamics.joints import all_joints, joint_coordinates
 from backflip.dynamics.motion import Motion, angular_momenta
 from backflip.math import cross, dot, matvec, norm
 from backflip.model import Model, State, bodies_of
@@ -37,3 +39,26 @@ def joint_error(model: Model, state: State) -> Array:
     joints = all_joints(model, bodies_of(model), at, jnp.zeros_like(at.w))
     order = jnp.argsort(jnp.concatenate([jnp.asarray(k.which) for k in joints.values()]))
     return jnp.concatenate([norm(k.error[:, :3]) for k in joints.values()])[order]
+
+
+def penetration(model: Model, state: State) -> Array:
+    """How deep the deepest overlap of two shapes is [m]; 0 where none overlap."""
+    still = Motion(state.p_WB, state.R_WB, jnp.zeros_like(state.v_WB), jnp.zeros_like(state.w_WB))
+    touch = collide(model, bodies_of(model), still, 1.0)
+    return jnp.zeros((), still.p.dtype) if touch is None else jnp.maximum(-jnp.min(touch.gap), 0)
+
+
+def servo_torque(model: Model, state: State) -> Array:
+    """What each servo gave over the last step (f,) [N m] or [N], mean."""
+    first = len(model.topology.limits)
+    return state.force[first : first + len(model.topology.of_kind("servo"))]
+
+
+def servo_power(model: Model, before: State, after: State) -> Array:
+    """Work per time that each servo did in the step between two states (f,) [W]; negative where it brakes."""
+    facts, bodies = model.topology, bodies_of(model)
+    coordinate = np.array([facts.actuators[i].index for i in facts.of_kind("servo")], int)
+    rates = [
+        joint_coordinates(model, bodies, Motion(s.p_WB, s.R_WB, s.v_WB, s.w_WB))[1] for s in (before, after)
+    ]
+    return servo_torque(model, after) * (rates[0] + rates[1])[coordinate] / 2

@@ -25,7 +25,7 @@ from backflip.math import cross, matvec, orthonormal, rotate
 from backflip.model import Bodies, Model, State, bodies_of
 from backflip.model.facts import FREEDOMS
 from backflip.model.rest import row_count
-from backflip.solve import PGS, Solver
+from backflip.solve import PGS, Rows, Solver
 
 
 class Scheme(eqx.Module):
@@ -176,7 +176,23 @@ def _with_rows(
     first = rows.lower.shape[0] - len(soft)
     rows = soften_rows(model, rows, soft, first, moves_rows.diagonal(), dt)
     flat_J = rows.J.reshape(rows.target.shape[0], -1)
-    impulse = scheme.solver.solve(rows, moves_rows, flat_J @ smooth.reshape(-1))
-    wrench = jnp.stack([impulse, rows.early * impulse]) @ flat_J
+    velocity = flat_J @ smooth.reshape(-1)
+    impulse = scheme.solver.solve(rows, moves_rows, velocity)
+    struck = _struck(rows, moves_rows.diagonal(), velocity, impulse)
+    wrench = jnp.stack([impulse, rows.early * struck]) @ flat_J
     kick, shift = respond(branches, wrench.reshape(2, *smooth.shape))
     return smooth + kick, shift, impulse / dt
+
+
+def _struck(rows: Rows, diagonal: Array, velocity: Array, impulse: Array) -> Array:
+    """The part of the impulses (r,) that stops what came flying, and so acts at the instant of the strike.
+
+    No more than a row would need if it were alone: what goes beyond that holds against servos and other
+    rows, which press all the time. Were that shifted too, a foot or a stop that is pressed would jump off.
+    """
+    s = rows.lower.shape[0]
+    alone = (rows.target - velocity) / jnp.where(diagonal > rows.least, diagonal, 1)
+    over = impulse > jnp.maximum(alone, 0)
+    part = jnp.where(over, jnp.maximum(alone, 0) / jnp.where(over, impulse, 1), 1)
+    normal = jnp.repeat(part[s::3], 3)
+    return impulse * jnp.concatenate([part[:s], normal])

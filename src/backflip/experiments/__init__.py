@@ -2,7 +2,7 @@
 
 comes in    a folder, a seed, a Progress to report to
 goes out    files in the folder, a result to keep, Claims re-measured from the files
-may touch   the public backflip API, view, robots; files and clocks
+may touch   the public backflip API, view, robots, keep; files and clocks
 never knows how the engine works inside
 
 An experiment is a module of this folder that fits `base.Experiment`.
@@ -16,7 +16,7 @@ from backflip.experiments.base import Claim, Experiment, Progress
 
 __all__ = ["NAMES", "Claim", "Experiment", "Progress", "load", "unknown"]
 
-NAMES = ("ball",)
+NAMES = ("ball", "arm-fixed", "arm-random", "gait")
 """Every experiment, in the order in which they are told and run."""
 
 
@@ -24,7 +24,7 @@ def load(name: str) -> Experiment:
     """The experiment of that name; its module is imported only now."""
     if name not in NAMES:
         raise ValueError(unknown(name))
-    return cast(Experiment, importlib.import_module(f"backflip.experiments.{name}"))
+    return cast(Experiment, importlib.import_module(f"backflip.experiments.{name.replace('-', '_')}"))
 
 
 def unknown(name: str) -> str:

@@ -1,7 +1,7 @@
 """Many steps: observe, ask the policy, step; stored sparsely, recomputed backwards."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +9,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip.dynamics import Scheme, step
+from backflip.learn.between import Piece
+from backflip.learn.watch import begin, show
 from backflip.model import Model, State
 from backflip.sense import observe
 
@@ -42,12 +44,15 @@ def rollout(
     *,
     steps: int | None = None,
     memory: Any = None,
+    between: Sequence[Piece] = (),
 ) -> Trajectory:
     """Simulate `steps` steps from `state`.
 
     `policy(observation, memory) -> (u, memory)` closes the loop; an array (steps, controls) is played
-    as it is; None is u = 0. Gradients need memory for √steps states, the inner workings of √steps
-    steps, and the trajectory returned: the steps between are recomputed.
+    as it is; None is u = 0. Memory starts as given, or as `policy.blank()` where the policy has that.
+    `between` are pieces such as fade(0.95), applied to what each step hands on, the memory returned included.
+    Gradients need memory for √steps states, the inner workings of √steps steps, and the trajectory
+    returned: the steps between are recomputed.
     """
     if policy is None or callable(policy):
         if steps is None:
@@ -56,17 +61,25 @@ def rollout(
     else:
         controls = _check_controls(model, jnp.asarray(policy), steps)
         steps = controls.shape[0]
+    if memory is None:
+        memory = getattr(policy, "blank", lambda: None)()
+    watcher = begin(scheme, steps)
 
-    def advance(carry: tuple[State, Any], u: Array | None) -> tuple[tuple[State, Any], tuple[State, Array]]:
-        now, memory = carry
+    def advance(carry: tuple[State, Any], x: tuple[Array, Array | None]) -> tuple[Any, tuple[State, Array]]:
+        (now, memory), (t, u) = carry, x
         if callable(policy):
             u, memory = policy(observe(model, now), memory)
         elif u is None:
             u = jnp.zeros(model.controls, model.gravity.dtype)
         after = step(scheme, model, now, u)
-        return (after, memory), (after, u)
+        if watcher is not None:
+            after = show(watcher, t, (model, now, u), after)
+        carry = after, memory
+        for piece in between:
+            carry = piece(t, carry)
+        return carry, (after, u)
 
-    (_, memory), (states, us) = _scan(advance, (state, memory), controls, steps)
+    (_, memory), (states, us) = _scan(advance, (state, memory), (jnp.arange(steps), controls), steps)
     return Trajectory(states, us, memory, scheme.dt)
 
 

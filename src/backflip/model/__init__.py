@@ -21,6 +21,7 @@ from backflip.model.sensors import (
     Orientation,
     Position,
     Sensor,
+    ServoTorque,
     Velocity,
 )
 
@@ -39,6 +40,7 @@ __all__ = [
     "Orientation",
     "Position",
     "Sensor",
+    "ServoTorque",
     "ShapeFact",
     "State",
     "Topology",

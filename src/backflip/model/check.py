@@ -16,7 +16,7 @@ from backflip.model.facts import COORDINATES
 from backflip.model.model import Model
 from backflip.model.pack import rotation_matrix
 from backflip.model.rest import rest
-from backflip.model.sensors import ContactForce, JointAngle, JointRate, Sensor
+from backflip.model.sensors import ContactForce, JointAngle, JointRate, Sensor, ServoTorque
 
 DEEP = 0.05
 """Overlap at the start, as a part of the smaller shape, that is worth a warning."""
@@ -320,6 +320,8 @@ def _check_sensor(said: Description, sensor, known: set[str]) -> None:
             _fail(who, f'joint "{joint.name}" is {joint.kind} and has no angle', "sense its bodies instead")
     elif isinstance(sensor, ContactForce):
         _check_known(who, "shape", sensor.shape, {s.name for s in said.shapes})
+    elif isinstance(sensor, ServoTorque):
+        _check_known(who, "servo", sensor.servo, {a.name for a in said.actuators if a.kind == "servo"})
     else:
         _check_known(who, "body", sensor.body, known - {WORLD_NAME})
         other = getattr(sensor, "relative_to", None)

@@ -92,4 +92,4 @@ def row_count(facts: Topology) -> int:
     held = sum(6 - FREEDOMS[j.kind] for j in facts.joints if j.role != "tree")
     kinds = [(facts.shapes[a].kind, facts.shapes[b].kind) for a, b in facts.pairs]
     contacts = sum(PAIRS[kind].count for kind in kinds)
-    return 2 * len(facts.limits) + len(facts.of_kind("servo")) + held + 3 * contacts
+    return len(facts.limits) + len(facts.of_kind("servo")) + held + 3 * contacts

@@ -69,6 +69,13 @@ class ContactForce:
 
 
 @dataclass(frozen=True)
+class ServoTorque:
+    """Mean torque [N m] or force [N] of a servo over the last step."""
+
+    servo: str
+
+
+@dataclass(frozen=True)
 class Distance:
     """Distance [m] from a point of a body (from its centre of mass, in B) to a fixed point in W."""
 
@@ -86,5 +93,6 @@ Sensor = (
     | AngularVelocity
     | IMU
     | ContactForce
+    | ServoTorque
     | Distance
 )

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip.dynamics import servo_torque
 from backflip.dynamics.contacts import contact_forces
 from backflip.dynamics.joints import joint_coordinates
 from backflip.dynamics.motion import Motion
@@ -22,6 +23,7 @@ from backflip.model import (
     Model,
     Orientation,
     Position,
+    ServoTorque,
     State,
     Velocity,
     bodies_of,
@@ -63,6 +65,7 @@ def reading_sizes(model: Model) -> tuple[int, ...]:
         AngularVelocity: 3,
         IMU: 6,
         ContactForce: 3,
+        ServoTorque: 1,
         Distance: 1,
     }
     facts = model.topology
@@ -141,6 +144,13 @@ def _(sensor: IMU, sight: Sight, i: int) -> Array:
 def _(sensor: ContactForce, sight: Sight, i: int) -> Array:
     names = [s.name for s in sight.model.topology.shapes]
     return sight.force[names.index(sensor.shape)]
+
+
+@read.register
+def _(sensor: ServoTorque, sight: Sight, i: int) -> Array:
+    facts = sight.model.topology
+    names = [facts.actuators[k].name for k in facts.of_kind("servo")]
+    return servo_torque(sight.model, sight.state)[names.index(sensor.servo)]
 
 
 @read.register

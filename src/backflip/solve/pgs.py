@@ -253,7 +253,9 @@ def _sweep_patches(
         sliding = residual[:, 1:] + _inner(drags[:, 1:], change)
         size = _inner(jnp.sum(jnp.abs(A[:, 1:, :, 1:]), -1), _one((normal > 0) | same, A.dtype)[:, None])
         tangent = friction.update(along, sliding, size + patch.held[:, 1:], patch.friction * normal)
-        return jnp.concatenate([normal[:, None], tangent], -1)
+        new = jnp.concatenate([normal[:, None], tangent], -1)
+        turns = _slides(own, patch.friction) != _slides(new, patch.friction)
+        return jnp.where(turns, (own + new) / 2, new)
 
     return _sweep(update, patches, moved, impulses, min(m, max(1, UNROLL // c)))
 
@@ -267,10 +269,15 @@ def _follows(own: Array, mu: Array) -> Array:
 
     Otherwise a sliding contact whose normal and tangents move each other swings up from sweep to sweep.
     """
+    normal, slides = own[:, :1], _slides(own, mu)
+    return own[:, 1:] * jnp.where(slides, 1 / jnp.where(slides, normal, 1), 0)
+
+
+def _slides(own: Array, mu: Array) -> Array:
+    """(c, 1) whether a contact that bears something uses up its friction."""
     normal, tangent = own[:, :1], own[:, 1:]
-    slides = jnp.sum(tangent * tangent, -1, keepdims=True) >= (0.999 * mu[:, None] * normal) ** 2
-    slides = slides & (normal > _smallest(own))
-    return tangent * jnp.where(slides, 1 / jnp.where(slides, normal, 1), 0)
+    all_used = jnp.sum(tangent * tangent, -1, keepdims=True) >= (0.999 * mu[:, None] * normal) ** 2
+    return all_used & (normal > _smallest(own))
 
 
 def _inner(A: Array, x: Array) -> Array:

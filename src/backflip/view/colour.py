@@ -8,3 +8,12 @@ INK = "#24292f"
 
 GROUND = "#c3ccd6"
 """Planes and other parts of the world."""
+
+SKY = "#eef2f6"
+"""Behind everything; far ground fades into it."""
+
+STEEL = "#8d99a6"
+"""What is there but touches nothing."""
+
+FORCE = "#c2185b"
+"""Arrows."""

@@ -9,10 +9,12 @@ const unpack = (text) =>
 const times = unpack(data.times); // (T,) [s]
 const p_WB = unpack(data.p_WB); // (n, T, 3) [m]
 const q_WB = unpack(data.q_WB); // (n, T, 4), x y z w
+const path = unpack(data.path); // (T, 3) [m] what the camera follows
 const T = times.length;
 const duration = times[T - 1];
 const centre = new THREE.Vector3(...data.centre);
-const radius = data.radius;
+const radius = Math.max(Math.hypot(...data.half), 1e-3); // [m] of the whole motion
+const size = Math.max(Math.hypot(...data.robot), 1e-3); // [m] of the robot
 const SKY = "#eef2f6";
 
 // ---- stage: renderer, light, camera ------------------------------------------------------------
@@ -27,35 +29,61 @@ document.body.prepend(renderer.domElement);
 
 const stage = new THREE.Scene();
 stage.background = new THREE.Color(SKY);
-stage.fog = new THREE.Fog(SKY, 9 * radius, 30 * radius);
+stage.fog = new THREE.Fog(SKY);
 
 const sun = new THREE.DirectionalLight("#ffffff", 0.85);
-const sun_offset = new THREE.Vector3(1.4, -1.0, 2.4).multiplyScalar(radius);
 sun.castShadow = true;
 sun.shadow.mapSize.set(2048, 2048);
 sun.shadow.radius = 4;
-sun.shadow.normalBias = 0.004 * radius;
-Object.assign(sun.shadow.camera, {
-  left: -1.6 * radius, right: 1.6 * radius, top: 1.6 * radius, bottom: -1.6 * radius,
-  near: 0.1 * radius, far: 8 * radius,
-});
-sun.position.copy(centre).add(sun_offset);
-sun.target.position.copy(centre);
 stage.add(sun, sun.target, new THREE.HemisphereLight("#ffffff", "#a9b4c0", 0.6));
 
-const camera = new THREE.PerspectiveCamera(40, 1, 0.02 * radius, 80 * radius);
+const camera = new THREE.PerspectiveCamera(40, 1, 0.02 * size, 80 * radius);
 const controls = new THREE.TrackballControls(camera, renderer.domElement);
 Object.assign(controls, { rotateSpeed: 2.2, zoomSpeed: 1.2, panSpeed: 0.5, dynamicDampingFactor: 0.25 });
-Object.assign(controls, { minDistance: 0.1 * radius, maxDistance: 20 * radius });
+Object.assign(controls, { minDistance: 0.1 * size, maxDistance: 20 * radius });
+
+// light and haze for what is in view: a ball about `middle`, of radius `reach`
+function light(middle, reach) {
+  sun.target.position.copy(middle);
+  sun.position.set(1.4, -1.0, 2.4).multiplyScalar(reach).add(middle);
+  sun.shadow.normalBias = 0.004 * reach;
+  const box = { left: -1.6, right: 1.6, top: 1.6, bottom: -1.6, near: 0.1, far: 8 };
+  for (const side in box) sun.shadow.camera[side] = box[side] * reach;
+  sun.shadow.camera.updateProjectionMatrix();
+  Object.assign(stage.fog, { near: 9 * reach, far: 30 * reach });
+}
+
+// from where all corners of a box are in the part of the window that is free
+function distance_for(half, z) {
+  const x = new THREE.Vector3(0, 0, 1).cross(z).normalize();
+  const y = z.clone().cross(x);
+  const { innerWidth: width, innerHeight: height } = window;
+  const per_pixel = Math.tan((camera.fov * Math.PI) / 360) / (height / 2);
+  const high = Math.max(height / 2 - 90, 50) * per_pixel;
+  const wide = Math.max((width - beside()) / 2 - 20, 50) * per_pixel;
+  let distance = 0;
+  for (let i = 0; i < 8; i++) {
+    const corner = new THREE.Vector3(...half.map((edge, k) => ((i >> k) & 1 ? edge : -edge)));
+    const apart = Math.max(Math.abs(corner.dot(x)) / wide, Math.abs(corner.dot(y)) / high);
+    distance = Math.max(distance, corner.dot(z) + apart);
+  }
+  return distance;
+}
+
+// look from `direction` at the robot if it is followed, else at everything
+function aim(direction) {
+  const close = by_id("follow").checked;
+  const middle = close ? middle_at(now) : centre;
+  const distance = 1.15 * distance_for(close ? data.robot : data.half, direction.clone().normalize());
+  controls.target.copy(middle);
+  camera.position.copy(direction).setLength(distance).add(middle);
+  light(middle, close ? size : radius);
+  keep_upright();
+}
 
 function go_home() {
-  // far enough for the ball around the motion to fit the narrower side of the window
-  const half = (camera.fov * Math.PI) / 360;
-  const narrow = Math.atan(Math.tan(half) * Math.min(1, camera.aspect));
-  const distance = (0.85 * radius) / Math.sin(narrow); // a ball is roomier than what is in it
-  controls.target.copy(centre);
-  camera.position.set(0.5, -1, 0.42).setLength(distance).add(centre);
-  keep_upright();
+  by_id("follow").checked = data.follow;
+  aim(new THREE.Vector3(0.5, -1, 0.42));
 }
 
 // the trackball rolls freely; z stays up and the camera off the poles
@@ -98,15 +126,8 @@ function add_part(part, parent) {
   parent.add(mesh);
 }
 
-// a round length near a quarter of the picture: 1, 2 or 5 times a power of ten [m]
-function tile_length() {
-  const goal = radius / 3;
-  const power = 10 ** Math.floor(Math.log10(goal));
-  return power * [1, 2, 5].filter((k) => k * power <= goal).pop();
-}
-
 function add_plane(part, parent) {
-  const tile = tile_length();
+  const tile = data.tile;
   const count = 2 * Math.ceil((30 * radius) / tile);
   const canvas = Object.assign(document.createElement("canvas"), { width: 128, height: 128 });
   const pen = canvas.getContext("2d");
@@ -157,6 +178,38 @@ for (const part of data.parts) {
   (part.kind === "plane" ? add_plane : add_part)(part, parent);
 }
 
+// ---- arrows: contact forces --------------------------------------------------------------------
+
+const arrows = new THREE.Group();
+const force = data.forces && { f: unpack(data.forces.arrows), p: unpack(data.forces.points) }; // (T, k, 3) [m]
+const HEAD = 0.11 * size; // [m]
+for (let k = 0; k < (data.forces?.count ?? 0); k++) {
+  // over everything: most of an arrow would be inside the foot it pushes
+  const above = { depthTest: false, transparent: true };
+  const ink = new THREE.MeshStandardMaterial({ color: data.forces.colour, roughness: 0.6, ...above });
+  const shaft = new THREE.Mesh(new THREE.CylinderGeometry(0.1 * HEAD, 0.1 * HEAD, 1, 16).translate(0, 0.5, 0), ink);
+  const head = new THREE.Mesh(new THREE.ConeGeometry(0.28 * HEAD, HEAD, 24).translate(0, -HEAD / 2, 0), ink);
+  arrows.add(new THREE.Group().add(shaft, head));
+}
+stage.add(arrows);
+
+// forces are means since the picture before: they hold until the next one
+function point_arrows(i) {
+  arrows.children.forEach((arrow, k) => {
+    const at = 3 * (i * arrows.children.length + k);
+    const f = new THREE.Vector3().fromArray(force.f, at);
+    const length = f.length();
+    arrow.visible = length > 0.2 * HEAD;
+    if (!arrow.visible) return;
+    const [shaft, head] = arrow.children;
+    arrow.position.fromArray(force.p, at);
+    arrow.quaternion.setFromUnitVectors(new THREE.Vector3(0, 1, 0), f.divideScalar(length));
+    head.scale.setScalar(Math.min(1, length / (1.5 * HEAD))); // a short arrow is mostly head
+    head.position.y = length;
+    shaft.scale.y = length - 0.9 * HEAD * head.scale.y;
+  });
+}
+
 // ---- time: three.js interpolates between pictures ----------------------------------------------
 
 const mixer = new THREE.AnimationMixer(troupe);
@@ -170,16 +223,25 @@ let playing = duration > 0;
 let seen = performance.now(); // [ms] wall clock of the last picture
 const followed = new THREE.Vector3();
 
-function middle_of_bodies() {
-  const sum = new THREE.Vector3();
-  for (const body of bodies) sum.add(body.position);
-  return sum.divideScalar(Math.max(bodies.length, 1));
+// first picture at or after a time [s]
+function picture_at(time) {
+  const i = times.findIndex((t) => t >= time - 1e-6);
+  return i < 0 ? T - 1 : i;
+}
+
+function middle_at(time) {
+  const i = picture_at(time);
+  const before = Math.max(i - 1, 0);
+  const part = i > before ? (time - times[before]) / (times[i] - times[before]) : 0;
+  const from = new THREE.Vector3().fromArray(path, 3 * before);
+  return from.lerp(new THREE.Vector3().fromArray(path, 3 * i), part);
 }
 
 function show(time) {
   now = Math.min(Math.max(time, 0), duration);
   action.paused = false;
   mixer.setTime(now);
+  if (force) point_arrows(picture_at(now));
   by_id("time").value = now;
   by_id("clock").textContent = `${now.toFixed(2)} / ${duration.toFixed(2)} s`;
 }
@@ -191,7 +253,7 @@ function set_playing(value) {
 }
 
 function follow() {
-  const middle = middle_of_bodies();
+  const middle = middle_at(now);
   if (by_id("follow").checked) {
     const moved = middle.clone().sub(followed);
     for (const point of [controls.target, camera.position, sun.position, sun.target.position]) point.add(moved);
@@ -215,24 +277,33 @@ function draw(wall) {
 
 // ---- hands -------------------------------------------------------------------------------------
 
+// [px] what the learning curve takes of the window's width
+function beside() {
+  return by_id("panel").hidden ? 0 : by_id("panel").offsetWidth + 20;
+}
+
 function resize() {
-  camera.aspect = window.innerWidth / window.innerHeight;
-  camera.updateProjectionMatrix();
-  renderer.setSize(window.innerWidth, window.innerHeight);
+  const { innerWidth: width, innerHeight: height } = window;
+  camera.aspect = width / height;
+  // with the curve beside it the picture's middle moves left
+  camera.setViewOffset(width, height, beside() / 2, 0, width, height);
+  renderer.setSize(width, height);
   controls.handleResize();
 }
 
 function step_pictures(count) {
   set_playing(false);
-  let i = times.findIndex((t) => t >= now - 1e-6);
-  show(times[Math.min(Math.max(i + count, 0), T - 1)]);
+  show(times[Math.min(Math.max(picture_at(now) + count, 0), T - 1)]);
 }
 
 by_id("time").max = duration;
 by_id("time").addEventListener("input", (event) => { set_playing(false); show(Number(event.target.value)); });
 by_id("play").addEventListener("click", () => set_playing(!playing));
 by_id("trace").addEventListener("change", (event) => { paths.visible = event.target.checked; });
-by_id("home").addEventListener("click", () => { by_id("follow").checked = false; go_home(); });
+by_id("forces").addEventListener("change", (event) => { arrows.visible = event.target.checked; });
+by_id("curve").addEventListener("change", (event) => { by_id("panel").hidden = !event.target.checked; resize(); });
+by_id("follow").addEventListener("change", () => aim(camera.position.clone().sub(controls.target)));
+by_id("home").addEventListener("click", go_home);
 window.addEventListener("resize", resize);
 window.addEventListener("keydown", (event) => {
   if (event.target.tagName === "SELECT") return;
@@ -240,9 +311,17 @@ window.addEventListener("keydown", (event) => {
   if (hands[event.key]) { event.preventDefault(); hands[event.key](); }
 });
 
-const shown = data.parts.some((part) => part.kind === "plane") ? ` · tiles of ${+tile_length().toPrecision(3)} m` : "";
-by_id("facts").textContent = `${data.bodies} ${data.bodies === 1 ? "body" : "bodies"} · ${duration.toFixed(2)} s${shown}`;
+const facts = [`${data.bodies} ${data.bodies === 1 ? "body" : "bodies"}`, `${duration.toFixed(2)} s`];
+if (data.parts.some((part) => part.kind === "plane")) facts.push(`tiles of ${+data.tile.toPrecision(3)} m`);
+if (data.forces) facts.push(`arrows: ${data.forces.scale}`);
+by_id("facts").textContent = facts.join(" · ");
+by_id("forces").parentElement.hidden = !data.forces;
+by_id("curve").parentElement.hidden = !data.curve;
+by_id("panel").hidden = !data.curve;
+if (data.curve) plot_curve(by_id("panel"), data.curve);
+by_id("trace").checked = paths.visible = data.bodies <= 4; // of many bodies they are a tangle
 resize();
+followed.copy(middle_at(now));
 go_home();
 set_playing(playing);
 show(0);

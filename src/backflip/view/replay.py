@@ -1,11 +1,13 @@
 """Replays: a motion as one HTML page, to be turned around and played in any browser, offline."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from backflip.view.page import page
+from backflip.view.bones import bones_of
+from backflip.view.page import Curve, page
 from backflip.view.scene import Kind, Part, Scene
 
 if TYPE_CHECKING:
@@ -20,30 +22,44 @@ def save_replay(
     dt: float | None = None,
     title: str | None = None,
     fps: float = 50,
+    curve: Mapping[str, Sequence[float]] | None = None,
+    curve_label: tuple[str, str] = ("update", "cost"),
 ) -> Path:
-    """Write a trajectory as one HTML page.
+    """Write a trajectory as one HTML page, with its contact forces and, beside it, a learning curve.
 
     trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`
     dt: [s] between states; `trajectory.dt` where not given
     fps: [1/s] how many states are kept
+    curve: values by name, one line each; NaN leaves a gap
+    curve_label: what the curve's axes say
     """
-    step = getattr(trajectory, "dt", None) if dt is None else dt
-    if step is None:
-        raise ValueError("save_replay: the trajectory does not say its dt; give dt=... in seconds")
-    return save_scene(path, scene_of(model, trajectory, float(step)), title=title, fps=fps)
+    scene = scene_of(model, trajectory, step_of(trajectory, dt))
+    beside = Curve(curve, *curve_label) if curve else None
+    return save_scene(path, scene, title=title, fps=fps, curve=beside)
 
 
-def save_scene(path: str | Path, scene: Scene, *, title: str | None = None, fps: float = 50) -> Path:
+def save_scene(
+    path: str | Path, scene: Scene, *, title: str | None = None, fps: float = 50, curve: Curve | None = None
+) -> Path:
     """Write a Scene as one HTML page; the file's name is its title where none is given."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(scene, title or path.stem, fps), encoding="utf-8")
+    path.write_text(page(scene, title or path.stem, fps, curve), encoding="utf-8")
     return path
 
 
+def step_of(trajectory: Any, dt: float | None) -> float:
+    """[s] between states."""
+    step = getattr(trajectory, "dt", None) if dt is None else dt
+    if step is None:
+        raise ValueError("the trajectory does not say its dt; give dt=... in seconds")
+    return float(step)
+
+
 def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
-    """What a trajectory of a Model looks like: its shapes, riding on the centres of mass."""
+    """What a trajectory of a Model looks like: its shapes and bones, riding on the centres of mass."""
     from backflip.model import bodies_of
+    from backflip.view.forces import forces_of
 
     states = getattr(trajectory, "state", trajectory)
     p_WB, R_WB = np.asarray(states.p_WB, float), np.asarray(states.R_WB, float)
@@ -52,4 +68,5 @@ def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
         Part(kind=cast(Kind, fact.kind), size=tuple(sizes[i]), body=fact.body, p_BS=p_BS[i], R_BS=R_BS[i])
         for i, fact in enumerate(model.topology.shapes)
     )
-    return Scene(parts, p_WB, R_WB, dt * np.arange(len(p_WB)))
+    times = dt * np.arange(len(p_WB))
+    return Scene((*parts, *bones_of(model, parts)), p_WB, R_WB, times, forces_of(model, states))

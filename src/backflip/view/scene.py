@@ -1,9 +1,11 @@
-"""A Scene is all that a picture needs: rigid parts, and where their bodies were at every time."""
+"""A Scene is all that a picture needs: rigid parts, where their bodies were, and what pushed them."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+
+from backflip.view.colour import GROUND, PALETTE
 
 Kind = Literal["sphere", "box", "capsule", "plane"]
 
@@ -22,7 +24,11 @@ class Part:
     body: int = WORLD
     p_BS: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """[m]"""
-    R_BS: tuple[tuple[float, float, float], ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    R_BS: tuple[tuple[float, float, float], ...] | np.ndarray = (
+        (1.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0),
+        (0.0, 0.0, 1.0),
+    )
     colour: str | None = None
     """CSS hex colour; by body in turn where not given"""
 
@@ -32,6 +38,16 @@ class Part:
         a, b, c = self.size
         far = {"sphere": a, "box": float(np.hypot(np.hypot(a, b), c)) / 2, "capsule": a + b / 2, "plane": 0.0}
         return far[self.kind]
+
+
+@dataclass(frozen=True)
+class Forces:
+    """k forces over T times, in W."""
+
+    f: np.ndarray
+    """(T, k, 3) [N]; 0 where nothing touches"""
+    p: np.ndarray
+    """(T, k, 3) [m] where they act"""
 
 
 @dataclass(frozen=True)
@@ -45,13 +61,20 @@ class Scene:
     """(T, n, 3, 3)"""
     times: np.ndarray
     """(T,) [s], rising"""
+    forces: Forces | None = None
 
     def __post_init__(self) -> None:
         """Say early and by name what does not fit."""
         T, n = self.p_WB.shape[:2]
-        shapes = {"p_WB": (T, n, 3), "R_WB": (T, n, 3, 3), "times": (T,)}
-        for name, shape in shapes.items():
-            array = getattr(self, name)
+        told = {
+            "p_WB": (self.p_WB, (T, n, 3)),
+            "R_WB": (self.R_WB, (T, n, 3, 3)),
+            "times": (self.times, (T,)),
+        }
+        if self.forces is not None:
+            shape = (T, self.forces.f.shape[1], 3)
+            told |= {"forces.f": (self.forces.f, shape), "forces.p": (self.forces.p, shape)}
+        for name, (array, shape) in told.items():
             if array.shape != shape:
                 raise ValueError(f"scene: {name} has shape {array.shape}; {shape} fits p_WB")
             if not np.isfinite(array).all():
@@ -67,33 +90,48 @@ class Scene:
                 raise ValueError(f"scene: part {i} sits on body {part.body}; there are {n} bodies")
 
 
+def colour_of(part: Part) -> str:
+    """CSS hex colour: the part's own, else its body's."""
+    return part.colour or (GROUND if part.body == WORLD else PALETTE[part.body % len(PALETTE)])
+
+
 def thin(scene: Scene, fps: float) -> Scene:
     """The same motion at no more than `fps` pictures a second; first and last moments are kept."""
     t = scene.times
     wanted = np.arange(t[0], t[-1], 1 / fps)
     # the first moment at or after each picture; the nudge forgives rounding in the times
     keep = np.unique(np.append(np.searchsorted(t, wanted - 1e-9 / fps), len(t) - 1))
-    return Scene(scene.parts, scene.p_WB[keep], scene.R_WB[keep], t[keep])
+    forces = None if scene.forces is None else _gathered(scene.forces, keep)
+    return Scene(scene.parts, scene.p_WB[keep], scene.R_WB[keep], t[keep], forces)
 
 
-def frame(scene: Scene) -> tuple[np.ndarray, float]:
-    """Centre (3,) [m] and radius [m] of a ball around everything that is ever seen, planes left out."""
-    low, high = np.full(3, np.inf), np.full(3, -np.inf)
-    for part in scene.parts:
-        if part.kind == "plane":
-            continue
-        p_WS = _path_of(scene, part)
-        low = np.minimum(low, p_WS.min(axis=0) - part.reach)
-        high = np.maximum(high, p_WS.max(axis=0) + part.reach)
-    if not np.isfinite(low).all():
-        return np.zeros(3), 1.0
-    return (low + high) / 2, max(float(np.linalg.norm(high - low)) / 2, 1e-3)
+def _gathered(forces: Forces, keep: np.ndarray) -> Forces:
+    """Mean forces since the picture before, so that no blow is lost between two; points weigh by force."""
+    starts = np.append(0, keep[:-1] + 1)
+    counts = np.diff(np.append(starts, keep[-1] + 1))[:, None, None]
+    weight = np.linalg.norm(forces.f, axis=-1, keepdims=True)
+    whole = np.add.reduceat(weight, starts)
+    p = np.add.reduceat(weight * forces.p, starts) / np.where(whole > 0, whole, 1)
+    return Forces(np.add.reduceat(forces.f, starts) / counts, p)
 
 
-def _path_of(scene: Scene, part: Part) -> np.ndarray:
-    """p_WS (T, 3), or (1, 3) for a part of the world."""
-    p_BS = np.asarray(part.p_BS)
-    if part.body == WORLD:
-        return p_BS[None]
-    # p_WS = p_WB + R_WB p_BS
-    return scene.p_WB[:, part.body] + scene.R_WB[:, part.body] @ p_BS
+def frame(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
+    """Centre (3,) and half edges (3,) [m] of a box around everything that is ever seen, planes left out."""
+    solid = [part for part in scene.parts if part.kind != "plane"]
+    if not solid:
+        return np.zeros(3), np.ones(3)
+    low, high = (np.concatenate(side) for side in zip(*(bounds(scene, part) for part in solid), strict=True))
+    return (low.min(axis=0) + high.max(axis=0)) / 2, (high.max(axis=0) - low.min(axis=0)) / 2
+
+
+def bounds(scene: Scene, part: Part) -> tuple[np.ndarray, np.ndarray]:
+    """Low and high corners (T, 3) [m] of a box around a part; (1, 3) for a part of the world."""
+    a, b, c = part.size
+    half = {"sphere": (0.0, 0.0, 0.0), "capsule": (0.0, 0.0, b / 2), "box": (a / 2, b / 2, c / 2)}[part.kind]
+    p, R = np.asarray(part.p_BS)[None], np.asarray(part.R_BS)[None]
+    if part.body != WORLD:
+        # p_WS = p_WB + R_WB p_BS
+        p = scene.p_WB[:, part.body] + scene.R_WB[:, part.body] @ p[0]
+        R = scene.R_WB[:, part.body] @ R
+    out = np.abs(R) @ half + (0.0 if part.kind == "box" else a)
+    return p - out, p + out

@@ -1,0 +1,22 @@
+"""Signals over time, for policies that need no observation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def clock(steps: int, dt: float, frequency: float) -> Array:
+    """(steps, 2) sine and cosine at `frequency` [Hz], every `dt` [s]."""
+    phase = 2 * jnp.pi * frequency * dt * jnp.arange(steps)
+    return jnp.stack([jnp.sin(phase), jnp.cos(phase)], -1)
+
+
+def play(policy: Callable[[Array, Any], tuple[Array, Any]], signal: Array) -> Array:
+    """(steps, controls) what a policy without memory answers to a signal (steps, inputs), all at once.
+
+    An open loop does not wait for the simulation; `rollout` plays the result as it is.
+    """
+    return jax.vmap(lambda now: policy(now, None)[0])(signal)

@@ -1,0 +1,73 @@
+"""What happens to gradients between one step and the next: values pass unchanged, gradients are scaled.
+
+A piece is a function `piece(t, carry) -> carry`, handed to `rollout(..., between=(piece, ...))`; t counts
+steps, carry is the state and the policy's memory.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+Piece = Callable[[Array, Any], Any]
+
+
+def fade(alpha: float) -> Piece:
+    """Multiply the gradient by `alpha` for every step it goes back in time (Degrave et al., section 3.2).
+
+    alpha = 1: the gradient as it is; 0: every step learns for itself.
+    """
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"fade: alpha is {alpha!r}; give a factor between 0 and 1")
+    return lambda t, carry: scale_gradient(carry, jnp.asarray(alpha))
+
+
+def cut(every: int) -> Piece:
+    """Stop the gradient after every `every` steps: truncated windows."""
+    if every < 1:
+        raise ValueError(f"cut: every is {every!r}; give a number of steps from 1 up")
+    return lambda t, carry: scale_gradient(carry, jnp.where((t + 1) % every == 0, 0.0, 1.0))
+
+
+def clip(norm: float) -> Piece:
+    """Shorten the gradient that a step hands back to the one before, of state and memory together, to `norm`.
+
+    What explodes step by step is stopped at every step; shorter ones pass as they are. Reverse mode only.
+    """
+    if not 0 < norm < math.inf:
+        raise ValueError(f"clip: norm is {norm!r}; give a positive number")
+
+    @jax.custom_vjp
+    def passed(carry: Any) -> Any:
+        return carry
+
+    def backward(_: None, slope: Any) -> tuple[Any]:
+        floats = [x for x in jax.tree.leaves(slope) if jnp.issubdtype(x.dtype, jnp.floating)]
+        # divide by the largest entry first: squares of large ones overflow
+        most = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0) for x in floats]))
+        scale = jnp.maximum(most, norm)
+        length = jnp.sqrt(sum(jnp.sum(jnp.square(x / scale)) for x in floats))
+        factor = jnp.minimum(1, norm / scale / jnp.maximum(length, norm / scale))
+        return (jax.tree.map(lambda x: factor * x if jnp.issubdtype(x.dtype, jnp.floating) else x, slope),)
+
+    passed.defvjp(lambda carry: (carry, None), backward)
+    return lambda t, carry: passed(carry)
+
+
+def scale_gradient(tree: Any, factor: Array) -> Any:
+    """The tree itself, with `factor` times its gradient."""
+    return jax.tree.map(lambda x: _scaled(x, factor) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
+
+
+@jax.custom_jvp
+def _scaled(x: Array, factor: Array) -> Array:
+    return x
+
+
+@_scaled.defjvp
+def _(primals, tangents):
+    (x, factor), (dx, _) = primals, tangents
+    return x, factor.astype(x.dtype) * dx

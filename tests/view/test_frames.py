@@ -1,0 +1,110 @@
+"""Frames: pictures and films without a display."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import backflip as bf
+from backflip.robots import quadruped
+from backflip.view import save_frames, scene_of
+from backflip.view.colour import SKY
+from backflip.view.look import look_at
+from backflip.view.painter import FINE, Painter, rgb
+from backflip.view.rays import hit
+
+SIZE = (96, 64)
+
+
+@pytest.fixture(scope="module")
+def ball() -> bf.Model:
+    b = bf.Builder()
+    b.add_body("ball", bf.Sphere(radius=0.2), mass=1.0, position=(0, 0, 0.2))
+    b.add_ground()
+    return b.build()
+
+
+def rolling(model: bf.Model, T: int = 11) -> SimpleNamespace:
+    """Along x, 0.1 m in a second."""
+    start = bf.rest(model)
+    p_WB = np.repeat(np.asarray(start.p_WB)[None], T, axis=0)
+    p_WB[..., 0] += np.linspace(0, 0.1, T)[:, None]
+    return SimpleNamespace(p_WB=p_WB, R_WB=np.repeat(np.asarray(start.R_WB)[None], T, axis=0), dt=0.1)
+
+
+def test_a_png_shows_the_middle(tmp_path, ball) -> None:
+    picture = Image.open(save_frames(tmp_path / "new" / "ball.png", ball, rolling(ball), size=SIZE))
+    assert picture.size == SIZE
+    red, green, _ = np.asarray(picture, int)[SIZE[1] // 2, SIZE[0] // 2]
+    assert red > 1.5 * green  # the ball, on grey ground
+
+
+def test_a_png_of_several_times_is_a_strip(tmp_path, ball) -> None:
+    path = save_frames(tmp_path / "ball.png", ball, rolling(ball), size=SIZE, times=[0, 0.5, 1])
+    assert Image.open(path).size == (3 * SIZE[0], SIZE[1])
+
+
+def test_a_gif_moves_at_the_asked_rate(tmp_path, ball) -> None:
+    film = Image.open(save_frames(tmp_path / "ball.gif", ball, rolling(ball), fps=5, size=SIZE))
+    assert film.size == SIZE and film.n_frames == 6 and film.info["duration"] == 200
+
+
+def test_an_mp4_is_written(tmp_path, ball) -> None:
+    pytest.importorskip("imageio_ffmpeg")
+    path = save_frames(tmp_path / "ball.mp4", ball, rolling(ball), fps=10, size=SIZE)
+    assert path.read_bytes()[4:8] == b"ftyp"
+
+
+def test_an_mp4_without_ffmpeg_names_the_remedy(tmp_path, ball, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(ValueError, match=r"backflip\[video\]"):
+        save_frames(tmp_path / "ball.mp4", ball, rolling(ball), size=SIZE)
+
+
+def test_another_ending_is_refused(tmp_path, ball) -> None:
+    with pytest.raises(ValueError, match=r"\.png, \.gif, \.mp4"):
+        save_frames(tmp_path / "ball.avi", ball, rolling(ball))
+
+
+def test_many_pictures_show_their_progress(tmp_path, ball, capsys) -> None:
+    save_frames(tmp_path / "ball.gif", ball, rolling(ball, T=60), dt=0.04, size=(16, 12))
+    out, err = capsys.readouterr()
+    assert out == "" and "60/60" in err
+
+
+def test_all_of_a_robot_is_in_the_picture() -> None:
+    model = quadruped()
+    start = bf.rest(model)
+    scene = scene_of(model, SimpleNamespace(p_WB=start.p_WB[None], R_WB=start.R_WB[None]), 0.01)
+    painter = Painter(scene, look_at(scene), SIZE)
+    for part in scene.parts:
+        if part.kind != "plane":
+            x, y = painter.camera.seen_at(painter.placed(part, 0).corners)
+            assert x.min() > 0 and x.max() < FINE * SIZE[0] and y.min() > 0 and y.max() < FINE * SIZE[1]
+    assert (painter.paint(0)[0, 0] == rgb(SKY)).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "t", "n"),
+    [
+        ("sphere", (0.5, 0, 0), 1.5, (-1, 0, 0)),
+        ("box", (1, 2, 3), 1.5, (-1, 0, 0)),
+        ("capsule", (0.5, 2, 0), 1.5, (-1, 0, 0)),
+    ],
+)
+def test_a_ray_meets_the_near_side(kind, size, t, n) -> None:
+    o, d = np.array([[-2.0], [0.0], [0.0]], np.float32), np.array([[1.0], [0.0], [0.0]], np.float32)
+    found = hit(kind, np.asarray(size, np.float32), o, d)
+    np.testing.assert_allclose(found[0], [t], atol=1e-6)
+    np.testing.assert_allclose(found[1][:, 0], n, atol=1e-6)
+    above = np.array([[-2.0], [0.0], [2.0]], np.float32)
+    assert np.isinf(hit(kind, np.asarray(size, np.float32), above, d)[0]).all()
+
+
+def test_a_ray_along_a_capsule_meets_its_cap() -> None:
+    o, d = np.array([[0.0], [0.0], [5.0]], np.float32), np.array([[0.0], [0.0], [-1.0]], np.float32)
+    t, n = hit("capsule", np.array([0.5, 2, 0], np.float32), o, d)
+    np.testing.assert_allclose(t, [3.5], atol=1e-5)
+    np.testing.assert_allclose(n[:, 0], [0, 0, 1], atol=1e-5)

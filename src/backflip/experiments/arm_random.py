@@ -21,7 +21,7 @@ SUMMARY = "an arm learns to reach any point, 128 arms and two million weights at
 STEPS, DT, SWEEPS = 800, 0.01, 4
 SETTLED = 400
 """steps after which the cost counts: the mean over the last 4 s, as in the paper"""
-ROBOTS, UPDATES, RATE = 128, 1200, 1e-3
+ROBOTS, UPDATES, RATE = 128, 800, 2e-3
 SHELL, RAISED = (0.707, 1.0), 0.1
 """[m²] of the squared distance to the base, which is [m] up"""
 FAR, NEAR, CLOSE = 0.1, 0.05, 0.02

@@ -15,7 +15,19 @@ from backflip.dynamics import (
 from backflip.geometry import Box, Capsule, Plane, Sphere
 from backflip.keep import Progress, load_weights, save_weights
 from backflip.lanes import backend
-from backflip.learn import Health, Log, Trajectory, clip, cut, fade, health, rollout, scale_by_error, train
+from backflip.learn import (
+    Health,
+    Log,
+    Trajectory,
+    clip,
+    cut,
+    fade,
+    health,
+    return_to_best,
+    rollout,
+    scale_by_error,
+    train,
+)
 from backflip.model import (
     IMU,
     AngularVelocity,
@@ -81,6 +93,7 @@ __all__ = [
     "penetration",
     "play",
     "rest",
+    "return_to_best",
     "rollout",
     "save_frames",
     "save_replay",

@@ -8,7 +8,7 @@ never knows pictures, experiments
 
 from backflip.learn.between import clip, cut, fade
 from backflip.learn.health import Health, health
-from backflip.learn.optimise import scale_by_error
+from backflip.learn.optimise import return_to_best, scale_by_error
 from backflip.learn.rollout import Trajectory, rollout
 from backflip.learn.train import Log, train
 
@@ -20,6 +20,7 @@ __all__ = [
     "cut",
     "fade",
     "health",
+    "return_to_best",
     "rollout",
     "scale_by_error",
     "train",

@@ -34,3 +34,35 @@ def scale_by_error(every: int = 1, name: str = "cost") -> optax.GradientTransfor
         )
 
     return optax.GradientTransformationExtraArgs(init, update)
+
+
+class Best(NamedTuple):
+    """The best weights so far, their cost, and how long steps are now."""
+
+    params: Any
+    cost: Array
+    scale: Array
+
+
+def return_to_best(
+    margin: float, *, shrink: float = 0.5, grow: float = 1.05
+) -> optax.GradientTransformationExtraArgs:
+    """Go back to the best weights where the cost is `margin` above theirs, and on with shorter steps.
+
+    So a step over a cliff, such as a fall, does not cost what was learned. Last in a chain; steps grow again
+    with every update that is no such step.
+    """
+
+    def init(params: Any) -> Best:
+        return Best(params, jnp.asarray(jnp.inf), jnp.ones(()))
+
+    def update(updates: Any, state: Best, params: Any, *, value: Array, **others: Any):
+        better = value < state.cost
+        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), params, state.params)
+        cost = jnp.minimum(value, state.cost)
+        lost = value > cost + margin
+        scale = jnp.where(lost, state.scale * shrink, jnp.minimum(state.scale * grow, 1.0))
+        moves = jax.tree.map(lambda b, p, u: jnp.where(lost, b - p, scale * u), best, params, updates)
+        return moves, Best(best, cost, scale)
+
+    return optax.GradientTransformationExtraArgs(init, update)

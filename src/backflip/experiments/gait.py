@@ -20,7 +20,8 @@ SUMMARY = "a quadruped learns to run, from a sine and a cosine"
 STEPS, DT, SWEEPS = 1000, 0.01, 20
 FREQUENCY = 1.5
 """[Hz]"""
-UPDATES, RATE = 400, 0.02
+UPDATES, RATE = 400, 0.035
+"""how many steps, and how long the first is: they shrink to nothing along half a cosine"""
 FADE, CLIP = 0.95, 1.0
 """of the gradient, per step backwards"""
 FELL = 0.3
@@ -130,7 +131,11 @@ def learn(setup: Problem, seed: int, updates: int = UPDATES, **how: Any):
 
     import backflip as bf
 
-    optimizer = optax.chain(optax.normalize_by_update_norm(), optax.sgd(RATE), bf.return_to_best(FELL))
+    optimizer = optax.chain(
+        optax.normalize_by_update_norm(),
+        optax.sgd(optax.cosine_decay_schedule(RATE, UPDATES)),
+        bf.return_to_best(FELL),
+    )
     key = jax.random.key(seed)
     return bf.train(setup.cost, network(seed), optimizer=optimizer, updates=updates, key=key, **how)
 

@@ -94,13 +94,14 @@ def network(seed: int):
 
 
 def learn(setup: Problem, seed: int, updates: int = UPDATES, **how: Any):
-    """Adam, gradient norm at most 1, rate in proportion to the last error."""
+    """Adam, gradient norm at most 1; the rate is in proportion to the last error, and runs out."""
     import jax
     import optax
 
     import backflip as bf
 
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(RATE), bf.scale_by_error(every=10))
+    rate = optax.cosine_decay_schedule(RATE, UPDATES)
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate), bf.scale_by_error(every=10))
     return bf.train(
         setup.cost,
         network(seed),

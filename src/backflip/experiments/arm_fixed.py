@@ -46,7 +46,7 @@ class Problem(NamedTuple):
         """(steps,) [m] from the tip to the target."""
         import jax.numpy as jnp
 
-        from backflip.robots import tip
+        from backflip.robots.arm import tip
 
         return jnp.linalg.norm(tip(trajectory.state) - jnp.asarray(TARGET), axis=-1)
 

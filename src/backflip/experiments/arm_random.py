@@ -51,7 +51,7 @@ class Problem(NamedTuple):
         """[m] mean distance from the tip to the target over the last 4 s."""
         import jax.numpy as jnp
 
-        from backflip.robots import tip
+        from backflip.robots.arm import tip
 
         times, scheme = (FINER, finer(self.scheme)) if fine else (1, self.scheme)
         path = self.rollout(policy, target, scheme, times * STEPS)

@@ -6,11 +6,11 @@ may touch   the public names
 never knows policies, costs, time steps
 """
 
-from backflip.robots.arm import arm, tip
+from backflip.robots.arm import arm
 from backflip.robots.ball import ball
 from backflip.robots.dog import dog
 from backflip.robots.linkages import chain, four_bar, pendulum
 from backflip.robots.quadruped import quadruped
 from backflip.robots.quadruped17 import quadruped17
 
-__all__ = ["arm", "ball", "chain", "dog", "four_bar", "pendulum", "quadruped", "quadruped17", "tip"]
+__all__ = ["arm", "ball", "chain", "dog", "four_bar", "pendulum", "quadruped", "quadruped17"]

@@ -233,6 +233,6 @@ def verify(out: Path) -> list[Claim]:
               record["evaluations"] <= 100),
         claim("time of an update", "<= 0.1 s", f"{seconds:.3f} s", seconds <= 0.1),
         claim("the motion is physics", BARS, worst.told(), all(m.audit.ok for m in stored)),
-        claim("CMA-ES in the same time does not get within 4 cm", "> 0.04 m", f"{record['cma_error']:.3f} m",
-              record["cma_error"] > NEAR),
+        claim("CMA-ES in the same time does not get within 1 cm", "> 0.01 m", f"{record['cma_error']:.3f} m",
+              record["cma_error"] > CLOSE),
     ]  # fmt: skip

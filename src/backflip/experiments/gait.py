@@ -224,9 +224,16 @@ def _draw(out: Path, setup: Problem, log, speeds, by_hand: float, printed) -> No
         axes.axhline(by_hand, color=INK, linestyle=":", label="trot tuned by hand")
         axes.axhline(FAST, color=INK, linestyle="--", linewidth=1, label="asked")
     path = jax.jit(setup.rollout)(controls(log.best))
-    curve = {"speed [m/s]": log.column("speed").tolist()}
+    curve = {"mean over 10 s": log.column("speed").tolist()}
     title = "A quadruped that learned to run"
-    bf.save_replay(out / "replay.html", setup.model, path, title=title, curve=curve)
+    bf.save_replay(
+        out / "replay.html",
+        setup.model,
+        path,
+        title=title,
+        curve=curve,
+        curve_label=("update", "speed [m/s]"),
+    )
     bf.save_frames(out / "motion.png", setup.model, path, times=(5.0, 5.1, 5.2, 5.3, 5.4, 5.5))
 
 

@@ -67,7 +67,7 @@ class Trot(NamedTuple):
 
 
 BY_HAND = Trot(hip=0.68, knee=0.56, bend=-0.65, lead=2.71, lean=0.05)
-"""the fastest upright one of a thousand drawn at random"""
+"""tuned by trial"""
 SLOW = Trot(hip=0.3, knee=0.3, bend=-0.15, lead=2.5, lean=0.05)
 """what training starts from. Standing still is a saddle: all legs are alike, no small change of one lifts a
 foot, and what the gradient finds is to lean forward, and fall"""

@@ -23,6 +23,8 @@ def train_seeds(
 ) -> list[tuple[Any, Any]]:
     """`train(s, folder=, resume=, progress=, label=)` for each seed; a resumed run keeps what is done."""
     runs = (resume or out) / "runs"
+    if resume and not runs.is_dir():
+        raise FileNotFoundError(f"{runs}: there is nothing to resume here")
     if resume is None:
         shutil.rmtree(runs / name, ignore_errors=True)
     return [

@@ -25,15 +25,17 @@ class Progress:
             TimeRemainingColumn,
         )
         from rich.progress import Progress as Bars
+        from rich.table import Column
 
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.description}", table_column=Column(min_width=8)),
+            BarColumn(bar_width=12),
+            # in a narrow window the figures give way, not the times
+            MofNCompleteColumn(table_column=Column(min_width=7)),
+            TimeElapsedColumn(table_column=Column(min_width=7)),
+            TextColumn("left", table_column=Column(min_width=4)),
+            TimeRemainingColumn(table_column=Column(min_width=7)),
+            TextColumn("{task.fields[told]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
         )
         with Bars(*columns, console=Console(stderr=True), disable=self.quiet) as bars:
             yield Task(self, bars, bars.add_task(label, total=total, completed=done, told=""))

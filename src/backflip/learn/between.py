@@ -45,12 +45,8 @@ def clip(norm: float) -> Piece:
         return carry
 
     def backward(_: None, slope: Any) -> tuple[Any]:
-        floats = [x for x in jax.tree.leaves(slope) if jnp.issubdtype(x.dtype, jnp.floating)]
-        # divide by the largest entry first: squares of large ones overflow
-        most = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0) for x in floats]))
-        scale = jnp.maximum(most, norm)
-        length = jnp.sqrt(sum(jnp.sum(jnp.square(x / scale)) for x in floats))
-        factor = jnp.minimum(1, norm / scale / jnp.maximum(length, norm / scale))
+        long = length(slope)
+        factor = jnp.where(long > norm, norm / jnp.where(long > norm, long, 1), 1)
         return (jax.tree.map(lambda x: factor * x if jnp.issubdtype(x.dtype, jnp.floating) else x, slope),)
 
     passed.defvjp(lambda carry: (carry, None), backward)
@@ -71,3 +67,11 @@ def _scaled(x: Array, factor: Array) -> Array:
 def _(primals, tangents):
     (x, factor), (dx, _) = primals, tangents
     return x, factor.astype(x.dtype) * dx
+
+
+def length(tree: Any) -> Array:
+    """√Σx² over the floats of a tree, divided by the largest on the way: squares of large ones overflow."""
+    floats = [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating) and x.size]
+    most = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in floats]))
+    scale = jnp.where(most > 0, most, 1)
+    return scale * jnp.sqrt(sum(jnp.sum(jnp.square(x / scale)) for x in floats))

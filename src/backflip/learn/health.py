@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics import Scheme, servo_torque, step
-from backflip.learn.watch import Watcher, watching
+from backflip.learn.watch import Watcher, value_of, watching
 from backflip.math import matmul, orthonormal, rotate, transpose
 from backflip.model import Model, State
 
@@ -76,14 +76,8 @@ class Health:
 
 def health(cost: Callable[[Any, Array], Any], policy: Any, key: Array) -> Health:
     """Look into the first rollout of `cost(policy, key)` and its gradient with respect to the policy."""
-    bare = getattr(cost, "__wrapped__", cost)
-
-    def value(policy: Any) -> Array:
-        answer = bare(policy, key)
-        return answer[0] if isinstance(answer, tuple) else answer
-
     with watching(Watcher(look=True)) as watcher:
-        jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value))(policy))
+        jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value_of(cost)))(policy, key))
         jax.effects_barrier()
     if not watcher.moments:
         raise ValueError("health: the cost did not call rollout, or it is compiled; give one that calls it")

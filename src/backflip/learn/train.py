@@ -15,8 +15,9 @@ import optax
 from jax import Array
 
 from backflip.keep import Logbook, Progress, Task, load_weights, save_weights
+from backflip.learn.between import length
 from backflip.learn.trouble import Trouble, find_trouble
-from backflip.learn.watch import Watcher, watching
+from backflip.learn.watch import Watcher, bare, watching
 
 Cost = Callable[[Any, Array], Any]
 """cost(policy, key) of one robot: a number, or a number and a dictionary of figures to be told"""
@@ -163,9 +164,10 @@ class _Run:
             trouble = find_trouble(self.cost, before.policy, _draw(before, self.robots), i)
             row["skipped"] = trouble._asdict()
             task.say(f"update {i} skipped: {trouble}")
-        shown: dict[str, Any] = {k: v for k, v in row.items() if isinstance(v, float) and k != "seconds"}
+        shown: dict[str, Any] = {"cost": row["cost"], "norm": row["norm"]}
         if self.steps:
             shown["robot-steps/s"] = f"{self.robots * self.steps / seconds:,.0f}"
+        shown |= {k: v for k, v in row.items() if isinstance(v, float) and k not in OWN}
         task.advance(1, **shown)
         return row
 
@@ -190,7 +192,7 @@ def _advance(cost: Cost, optimizer: Any, robots: int) -> Callable[[Course], tupl
         keys = _draw(course, robots)
         (value, told), slope = eqx.filter_value_and_grad(mean, has_aux=True)(course.policy, keys)
         figures = {"cost": value, **told}
-        norm = _norm(slope)
+        norm = length(slope)
         ok = jnp.isfinite(norm) & jnp.isfinite(value)
         arrays = eqx.filter(course.policy, eqx.is_inexact_array)
         # what optax's line searches ask for
@@ -227,14 +229,6 @@ def figures_of(answer: Any) -> tuple[Array, dict[str, Array]]:
     return value, told
 
 
-def _norm(tree: Any) -> Array:
-    """√Σx², divided by the largest entry on the way: squares of large ones overflow."""
-    leaves = [x for x in jax.tree.leaves(tree) if x.size]
-    most = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in leaves]))
-    scale = jnp.where(most > 0, most, 1)
-    return scale * jnp.sqrt(sum(jnp.sum(jnp.square(x / scale)) for x in leaves))
-
-
 def _choose(yes: Array, a: Any, b: Any) -> Any:
     """The arrays of a where `yes`, else those of b; what is no array is b's."""
     return jax.tree.map(lambda x, y: jnp.where(yes, x, y) if eqx.is_array(x) else y, a, b)
@@ -249,13 +243,8 @@ def _strong(tree: Any) -> Any:
 def _count_steps(cost: Cost, policy: Any, key: Array, robots: int) -> int:
     """Steps that one robot makes in one update; 0 where they cannot be seen."""
     with watching(Watcher()) as watcher:
-        eqx.filter_eval_shape(lambda p, k: figures_of(_bare(cost)(p, k)), policy, key)
+        eqx.filter_eval_shape(lambda p, k: figures_of(bare(cost)(p, k)), policy, key)
     return watcher.steps
-
-
-def _bare(cost: Cost) -> Cost:
-    """The cost function without its jit: a compiled one may not be traced anew."""
-    return getattr(cost, "__wrapped__", cost)
 
 
 def _save(folder: Path, course: Course) -> None:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.learn.watch import Watcher, watching
+from backflip.learn.watch import Watcher, value_of, watching
 
 
 class Trouble(NamedTuple):
@@ -31,11 +31,7 @@ class Trouble(NamedTuple):
 
 def find_trouble(cost: Callable, policy: Any, keys: Array, update: int) -> Trouble:
     """Go through the robots of an update one by one, and through the first bad one step by step."""
-    bare = getattr(cost, "__wrapped__", cost)
-
-    def value(policy: Any, key: Array) -> Array:
-        answer = bare(policy, key)
-        return answer[0] if isinstance(answer, tuple) else answer
+    value = value_of(cost)
 
     @eqx.filter_jit
     def are_finite(policy: Any, keys: Array) -> Array:

@@ -4,7 +4,7 @@ While a Watcher is set, every rollout that is traced counts its steps; one that 
 program runs, what each step starts from and what gradient comes back to it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from backflip.learn.between import length
 from backflip.model import State
 
 
@@ -93,8 +94,7 @@ def show(watcher: Watcher, t: Any, before: Any, after: State) -> State:
         return state, t
 
     def backward(t: Any, gradient: State) -> tuple[State, None]:
-        squares = [jnp.sum(jnp.square(g)) for g in jax.tree.leaves(gradient)]
-        jax.debug.callback(watcher.felt, t, jnp.sqrt(sum(squares)))
+        jax.debug.callback(watcher.felt, t, length(gradient))
         return gradient, None
 
     tap.defvjp(forward, backward)
@@ -103,3 +103,18 @@ def show(watcher: Watcher, t: Any, before: Any, after: State) -> State:
 
 def _is_finite(tree: Any) -> Any:
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))
+
+
+def bare(cost: Callable) -> Callable:
+    """A cost function without its jit: a compiled one may not be traced anew, and then nothing is seen."""
+    return getattr(cost, "__wrapped__", cost)
+
+
+def value_of(cost: Callable) -> Callable:
+    """A cost function, bare, that returns its number alone."""
+
+    def value(policy: Any, key: Any) -> Any:
+        answer = bare(cost)(policy, key)
+        return answer[0] if isinstance(answer, tuple) else answer
+
+    return value

@@ -17,6 +17,7 @@ from backflip.dynamics.assemble import (
     soft_joints,
     soften_rows,
 )
+from backflip.dynamics.close import close
 from backflip.dynamics.contacts import collide
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
 from backflip.dynamics.motion import Motion, drift, inertias, precession
@@ -67,9 +68,10 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     end = drift(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h, planar)
 
     # an impulse that struck before mid-step has moved its bodies for longer
-    p, R = end.p + shift[:, :3], orthonormal(rotate(shift[:, 3:], end.R))
+    end = end._replace(p=end.p + shift[:, :3], R=orthonormal(rotate(shift[:, 3:], end.R)))
+    end = close(model, bodies, end)
     a, dw = (end.v - start.v) / dt, (end.w - start.w) / dt
-    return State(p, R, end.v, end.w, a, dw, force)
+    return State(end.p, end.R, end.v, end.w, a, dw, force)
 
 
 def _check(model: Model, state: State, u: Array | None) -> Array:

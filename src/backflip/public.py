@@ -11,6 +11,7 @@ from backflip.dynamics import (
     servo_power,
     servo_torque,
     step,
+    total_mass,
 )
 from backflip.geometry import Box, Capsule, Plane, Sphere
 from backflip.keep import Progress, load_weights, save_weights
@@ -102,5 +103,6 @@ __all__ = [
     "servo_power",
     "servo_torque",
     "step",
+    "total_mass",
     "train",
 ]

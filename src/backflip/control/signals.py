@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def clock(steps: int, dt: float, frequency: float) -> Array:
-    """(steps, 2) sine and cosine at `frequency` [Hz], every `dt` [s]."""
-    phase = 2 * jnp.pi * frequency * dt * jnp.arange(steps)
+def clock(steps: int, dt: float, frequency: float, ahead: Array | float = 0.0) -> Array:
+    """(steps, 2) sine and cosine at `frequency` [Hz], every `dt` [s], `ahead` by a part of a period."""
+    phase = 2 * jnp.pi * (frequency * dt * jnp.arange(steps) + ahead)
     return jnp.stack([jnp.sin(phase), jnp.cos(phase)], -1)
 
 

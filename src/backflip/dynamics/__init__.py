@@ -15,6 +15,7 @@ from backflip.dynamics.measure import (
     penetration,
     servo_power,
     servo_torque,
+    total_mass,
 )
 from backflip.dynamics.step import Scheme, step
 
@@ -29,4 +30,5 @@ __all__ = [
     "servo_power",
     "servo_torque",
     "step",
+    "total_mass",
 ]

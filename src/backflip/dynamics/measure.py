@@ -11,6 +11,11 @@ from backflip.math import cross, dot, matvec, norm
 from backflip.model import Model, State, bodies_of
 
 
+def total_mass(model: Model) -> Array:
+    """Mass of all bodies [kg]."""
+    return jnp.sum(bodies_of(model).mass)
+
+
 def momentum(model: Model, state: State) -> Array:
     """Linear momentum (3,) [kg m/s], in W."""
     return jnp.sum(bodies_of(model).mass[:, None] * state.v_WB, 0)

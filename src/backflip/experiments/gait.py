@@ -20,6 +20,8 @@ SUMMARY = "a quadruped learns to run, from a sine and a cosine"
 STEPS, DT, SWEEPS = 1000, 0.01, 20
 FREQUENCY = 1.5
 """[Hz]"""
+STRIDE = 200
+"""steps that make whole strides, over which a posture is the mean"""
 UPDATES, RATE = 400, 0.035
 """how many steps, and how long the first is: they shrink to nothing along half a cosine"""
 COUNT = 3
@@ -95,13 +97,15 @@ class Problem(NamedTuple):
         return UPRIGHT * (1 - upright).mean() - speed, {"speed": speed, "upright": upright.min()}
 
 
-def controls(policy, fine: bool = False):
-    """(steps, 8) what a policy does with the clock."""
+def controls(policy, fine: bool = False, steps: int | None = None, ahead=0.0):
+    """(steps, 8) what a policy does with the clock, which may be `ahead` by a part of a stride."""
     import backflip as bf
 
     times = FINER if fine else 1
-    angles = bf.play(policy, bf.clock(times * STEPS, DT / times, FREQUENCY))
-    return angles - (1 - POSTURE) * angles.mean(0)
+    dt = DT / times
+    stride = bf.play(policy, bf.clock(times * STRIDE, dt, FREQUENCY)).mean(0)
+    angles = bf.play(policy, bf.clock(steps or times * STEPS, dt, FREQUENCY, ahead))
+    return angles - (1 - POSTURE) * stride
 
 
 def problem(max_torque: float | None = None) -> Problem:
@@ -129,17 +133,24 @@ def network(seed: int, trot: Trot = SLOW):
 def learn(setup: Problem, seed: int, updates: int = UPDATES, **how: Any):
     """Gradient descent with steps of one length, along a gradient that fades backwards in time."""
     import jax
+
+    import backflip as bf
+
+    key, optimizer = jax.random.key(seed), steady_descent(RATE, UPDATES, FELL)
+    return bf.train(setup.cost, network(seed), optimizer=optimizer, updates=updates, key=key, **how)
+
+
+def steady_descent(rate: float, updates: int, fell: float):
+    """Steps of one length, which shrinks along half a cosine; back to the best weights after a fall."""
     import optax
 
     import backflip as bf
 
-    optimizer = optax.chain(
+    return optax.chain(
         optax.normalize_by_update_norm(),
-        optax.sgd(optax.cosine_decay_schedule(RATE, UPDATES)),
-        bf.return_to_best(FELL),
+        optax.sgd(optax.cosine_decay_schedule(rate, updates)),
+        bf.return_to_best(fell),
     )
-    key = jax.random.key(seed)
-    return bf.train(setup.cost, network(seed), optimizer=optimizer, updates=updates, key=key, **how)
 
 
 class Measured(NamedTuple):

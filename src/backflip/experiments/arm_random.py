@@ -22,7 +22,7 @@ STEPS, DT, SWEEPS = 800, 0.01, 4
 SETTLED = 400
 """steps after which the cost counts: the mean over the last 4 s, as in the paper"""
 ROBOTS, RATE = 128, 5e-3
-WARMUP, HOLD, UPDATES = 100, 600, 2000
+WARMUP, HOLD, UPDATES = 100, 800, 4000
 """updates until which the rate rises, stays, and falls to nothing along half a cosine"""
 SHELL, RAISED = (0.707, 1.0), 0.1
 """[m²] of the squared distance to the base, which is [m] up"""

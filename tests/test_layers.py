@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "geometry": {"math"},
     "model": {"math", "lanes", "geometry"},
     "dynamics": {"math", "lanes", "solve", "geometry", "model"},
-    "sense": {"math", "geometry", "model", "dynamics"},
+    "sense": {"math", "lanes", "geometry", "model", "dynamics"},
     "control": {"math", "model", "dynamics", "sense"},
     "learn": {"math", "lanes", "solve", "geometry", "model", "dynamics", "sense", "control", "keep"},
     "robots": {PUBLIC, "model"},

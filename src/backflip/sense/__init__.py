@@ -2,7 +2,7 @@
 
 comes in    Model, State
 goes out    one flat vector of sensor readings
-may touch   math, model, dynamics
+may touch   math, lanes, model, dynamics
 never knows policies, costs, time steps
 """
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip import lanes
 from backflip.dynamics import servo_torque
 from backflip.dynamics.contacts import contact_forces
 from backflip.dynamics.joints import joint_coordinates
@@ -43,6 +44,7 @@ class Sight(NamedTuple):
 
 
 @jax.jit
+@lanes.compile
 def observe(model: Model, state: State) -> Array:
     """All sensor readings in one vector; the state itself, positions then velocities, if there are none."""
     sensors = model.topology.sensors

@@ -1,0 +1,138 @@
+"""Separating axes of two polytopes: faces of either, and pairs of edges whose planes bound both.
+
+Always on values alone: the gradient comes from the corners that are found.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from backflip.geometry.choose import pick, sign
+from backflip.geometry.closest import closest_corners, numbered
+from backflip.geometry.outline import Outline
+from backflip.math import cross, dot, norm, unit
+
+# a plane through a pair of edges must hold the polytopes this part of their size farther apart than the best
+# face, to be preferred: a stack that rocks a little stays on its faces
+EDGE_MARGIN = 3e-5
+# and anything else must be better than that by this many roundings
+MARGIN = 64
+# sin² of the angle below which two edges span no plane
+NO_PLANE = 1e-8
+
+
+class Axis(NamedTuple):
+    """The direction along which polytopes are farthest apart, or overlap least, and the corners it hangs on."""
+
+    n: Array
+    """(3,) unit, from A to B"""
+    a: Array
+    b: Array
+    """(3,) corners of A and of B, by number, in pairs"""
+    count: Array
+    """how many pairs count: 3 span a plane square to n, 2 a line, 1 is alone"""
+
+
+def face_normals(points: Array, outline: Outline) -> Array:
+    """(f, 3) unit, outward."""
+    if not outline.faces:
+        return jnp.zeros((0, 3), points.dtype)
+    i, j, k = outline.triples.T
+    return unit(cross(points[j] - points[i], points[k] - points[i]), jnp.eye(3, dtype=points.dtype)[0])
+
+
+def best_axis(a: Array, outline_a: Outline, b: Array, outline_b: Outline) -> Axis:
+    """The axis that holds polytopes a (v, 3) and b (w, 3) farthest apart: −gap if they overlap."""
+    size = norm(a.max(0) - a.min(0)) + norm(b.max(0) - b.min(0))
+    f, g = (face_normals(x, o) for x, o in ((a, outline_a), (b, outline_b)))
+    found = [_apart(a, b)]
+    dearer = [MARGIN * jnp.finfo(a.dtype).eps * size]
+    if len(f):
+        found.append(_on_face(a, outline_a, f, b, 1))
+    if len(g):
+        found.append(_on_face(b, outline_b, g, a, -1))
+    dearer += [jnp.zeros_like(size)] * (len(found) - 1)
+    if len(outline_a.edges) and len(outline_b.edges):
+        found.append(_on_edges(a, outline_a, f, b, outline_b, g))
+        dearer.append(EDGE_MARGIN * size)
+    rows = jnp.stack([row for _, row in found])
+    _, row = pick(jnp.stack([score for score, _ in found]) - jnp.stack(dearer), rows)
+    return Axis(row[:3], row[3:6], row[6:9], row[9])
+
+
+def _row(n: Array, a: Array, b: Array, count: Array | float) -> Array:
+    return jnp.concatenate([n, a, b, jnp.full((1,), count, n.dtype)])
+
+
+def held_apart(n: Array, a: Array, b: Array) -> Array:
+    """How far the planes square to n (3,) hold polytopes a and b apart [m]; negative if they overlap."""
+    return dot(b, n).min() - dot(a, n).max()
+
+
+def _apart(a: Array, b: Array) -> tuple[Array, Array]:
+    """The direction between the closest points."""
+    on_a, on_b, weight = closest_corners(a, b)
+    gaps = corners_of(on_b, b) - corners_of(on_a, a)
+    n = unit(jnp.sum(weight[:, None] * gaps, 0), jnp.array([0.0, 0.0, 1.0], a.dtype))
+    return held_apart(n, a, b), _row(n, on_a, on_b, jnp.sum(weight > 0).astype(a.dtype))
+
+
+def corners_of(numbers: Array, points: Array) -> Array:
+    """The points (v, 3) with these numbers (k,)."""
+    chosen = (numbers[:, None] == jnp.arange(len(points))).astype(points.dtype)
+    return jnp.sum(chosen[:, :, None] * points, 1)
+
+
+def _on_face(a: Array, outline: Outline, normals: Array, b: Array, side: int) -> tuple[Array, Array]:
+    """The best face of a, as an axis from a to b; for side = −1 as one from b to a."""
+    low = jnp.min(jnp.sum(normals[:, None] * b, -1), 1) - dot(normals, a[outline.triples[:, 0]])
+    triples = jnp.asarray(outline.triples, a.dtype)
+    best, row = pick(low, jnp.concatenate([normals, triples], -1))
+    n, corners = row[:3], row[3:]
+    _, partner = pick(-dot(b, n), numbered(b)[:, 3:])
+    pairs = (corners, jnp.broadcast_to(partner, (3,)))
+    return best, _row(side * n, *pairs[::side], 3.0)
+
+
+def _on_edges(
+    a: Array, outline_a: Outline, f: Array, b: Array, outline_b: Outline, g: Array
+) -> tuple[Array, Array]:
+    """The best plane through an edge of a and one of b that has all of a before it and all of b behind it.
+
+    Edges are arcs on the sphere of normals, between those of their faces; the two planes are one where the
+    arc of a crosses the mirror image of that of b (Gregorius 2013).
+    """
+    p, u, f1, f2 = _arcs(a, outline_a, f)
+    q, v, g1, g2 = _arcs(b, outline_b, g)
+    kept = jnp.concatenate([jnp.zeros((len(q), 1), a.dtype), jnp.asarray(outline_b.ends, a.dtype)], -1)
+
+    def turn(best: tuple[Array, Array], edge: tuple) -> tuple[tuple[Array, Array], None]:
+        p, u, f1, f2, ends = edge
+        n = cross(u, v)
+        square = dot(n, n)
+        spans = square > NO_PLANE * dot(u, u) * dot(v, v)
+        n = n / jnp.sqrt(jnp.where(spans, square, 1))[:, None]
+        n = n * sign(dot(n, f1 + f2 - g1 - g2))[:, None]
+        crosses = (dot(v, f1) * dot(v, f2) <= 0) & (dot(g1, u) * dot(g2, u) <= 0)
+        crosses &= (dot(n, f1 + f2) >= 0) & (dot(n, g1 + g2) <= 0) & spans
+        score, row = pick(jnp.where(crosses, dot(n, q - p), -jnp.inf), jnp.concatenate([n, kept], -1))
+        i, k, l = jnp.concatenate([ends, ends[:1]]), row[4:5], row[5:]
+        # the plane through b1 − a1, b1 − a2, b2 − a1
+        new = _row(row[:3], i, jnp.concatenate([k, k, l]), 3.0)
+        wins = score > best[0]
+        return (jnp.where(wins, score, best[0]), jnp.where(wins, new, best[1])), None
+
+    none = jnp.asarray(-jnp.inf, a.dtype), _row(*[jnp.zeros(3, a.dtype)] * 3, 3.0)
+    ends = jnp.asarray(outline_a.ends, a.dtype)
+    return jax.lax.scan(turn, none, (p, u, f1, f2, ends))[0]
+
+
+def _arcs(points: Array, outline: Outline, normals: Array) -> tuple[Array, Array, Array, Array]:
+    """A point (e, 3), the direction and the two faces' normals of every edge; 0 for a lone edge's."""
+    p, q = points[outline.ends[:, 0]], points[outline.ends[:, 1]]
+    if not outline.sides:
+        return p, q - p, jnp.zeros_like(p), jnp.zeros_like(p)
+    first, second = (normals[jnp.array(side)] for side in zip(*outline.sides, strict=True))
+    return p, q - p, first, second

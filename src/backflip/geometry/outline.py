@@ -1,0 +1,123 @@
+"""The outline of a polytope: which corners its faces have and which faces meet at its edges.
+
+Static and hashable: where the corners are is a differentiable array; which of them belong together is not.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+MAX_VERTICES = 32
+"""Corners of a hull, at most: every pair of edges of two hulls is looked at."""
+FLAT = 1e-6
+"""Parts of its extent by which a corner may stick out of a face and still lie in it."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Faces and edges of a polytope with `count` corners, by the corners' numbers."""
+
+    count: int
+    faces: tuple[tuple[int, ...], ...] = ()
+    """corners, counter-clockwise as seen from outside"""
+    edges: tuple[tuple[int, int], ...] = ()
+    sides: tuple[tuple[int, int], ...] = ()
+    """the two faces of every edge; none for a lone edge"""
+
+    @cached_property
+    def triples(self) -> np.ndarray:
+        """(f, 3) three corners of every face, in turn and well apart."""
+        picks = [(0, len(face) // 3, 2 * len(face) // 3) for face in self.faces]
+        return np.array([[face[k] for k in pick] for face, pick in zip(self.faces, picks, strict=True)], int)
+
+    @cached_property
+    def polygons(self) -> np.ndarray:
+        """(f, m) corners of every face; smaller faces repeat their last."""
+        most = max(len(face) for face in self.faces)
+        return np.array([face + (face[-1],) * (most - len(face)) for face in self.faces], int)
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """(e, 2) corners of every edge."""
+        return np.array(self.edges, int).reshape(-1, 2)
+
+    @cached_property
+    def triangles(self) -> np.ndarray:
+        """(t, 3) the surface cut into triangles."""
+        fans = [(face[0], a, b) for face in self.faces for a, b in pairwise(face[1:])]
+        return np.array(fans, int).reshape(-1, 3)
+
+
+POINT = Outline(1)
+SEGMENT = Outline(2, edges=((0, 1),))
+
+
+def outline_of(points: np.ndarray) -> tuple[np.ndarray, Outline]:
+    """The corners (v, 3) of the convex hull of points (n, 3), and its outline; triangles in one plane merge.
+
+    Raises ValueError if the points lie in a plane.
+    """
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        found = ConvexHull(points)
+    except QhullError as error:
+        raise ValueError("the points lie in one plane") from error
+    faces = _merged(points, found)
+    corners = sorted({v for face in faces for v in face})
+    number = {v: i for i, v in enumerate(corners)}
+    named = tuple(tuple(number[v] for v in face) for face in faces)
+    return points[corners], _with_edges(len(corners), named)
+
+
+def _with_edges(count: int, faces: tuple[tuple[int, ...], ...]) -> Outline:
+    """The outline of faces that close a surface: every edge is run once in either direction."""
+    left = {(a, b): f for f, face in enumerate(faces) for a, b in _around(face)}
+    edges = tuple(sorted((a, b) for a, b in left if a < b))
+    return Outline(count, faces, edges, tuple((left[a, b], left[b, a]) for a, b in edges))
+
+
+def _around(face: tuple[int, ...]) -> list[tuple[int, int]]:
+    return list(pairwise((*face, face[0])))
+
+
+def _merged(points: np.ndarray, found) -> list[tuple[int, ...]]:
+    """Faces of a scipy hull, counter-clockwise, with neighbours in one plane made one."""
+    slack = FLAT * np.ptp(points, axis=0).max()
+    group = list(range(len(found.simplices)))
+
+    def root(i: int) -> int:
+        return i if group[i] == i else root(group[i])
+
+    for i, neighbours in enumerate(found.neighbors):
+        for k in neighbours:
+            off = points[found.simplices[k]] @ found.equations[i, :3] + found.equations[i, 3]
+            if np.abs(off).max() < slack:
+                group[root(k)] = root(i)
+    roots = sorted({root(i) for i in group})
+    turned = [_turned(points, s, e) for s, e in zip(found.simplices, found.equations, strict=True)]
+    return [_loop([turned[i] for i in range(len(turned)) if root(i) == r]) for r in roots]
+
+
+def _turned(points: np.ndarray, simplex: np.ndarray, equation: np.ndarray) -> tuple[int, ...]:
+    """The corners of a triangle, counter-clockwise about its outward normal."""
+    a, b, c = points[simplex]
+    i, j, k = (int(v) for v in simplex)
+    return (i, j, k) if np.cross(b - a, c - a) @ equation[:3] > 0 else (i, k, j)
+
+
+def _loop(triangles: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The rim of triangles that share edges."""
+    runs = {run for t in triangles for run in _around(t)}
+    after = {a: b for a, b in runs if (b, a) not in runs}
+    face = [min(after)]
+    while after[face[-1]] != face[0]:
+        face.append(after[face[-1]])
+    return tuple(face)
+
+
+BOX_SIGNS = tuple((x, y, z) for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0))
+BOX = _with_edges(8, ((0, 2, 6, 4), (0, 4, 5, 1), (4, 6, 7, 5), (0, 1, 3, 2), (2, 3, 7, 6), (1, 5, 7, 3)))
+"""Its corners are in the order of BOX_SIGNS."""

@@ -14,17 +14,16 @@ from backflip.geometry.closest import closest_corners, numbered
 from backflip.geometry.outline import Outline
 from backflip.math import cross, dot, norm, unit
 
-# a plane through a pair of edges must hold the polytopes this part of their size farther apart than the best
-# face, to be preferred: a stack that rocks a little stays on its faces
-EDGE_MARGIN = 3e-5
-# and anything else must be better than that by this many roundings
-MARGIN = 64
+# what is not a face must hold the polytopes farther apart by this part of their size to be preferred, or by this
+# many roundings: stacks stay on their faces
+MARGIN = 1e-7
+ROUNDINGS = 64
 # sin² of the angle below which two edges span no plane
 NO_PLANE = 1e-8
 
 
 class Axis(NamedTuple):
-    """The direction along which polytopes are farthest apart, or overlap least, and the corners it hangs on."""
+    """The direction in which polytopes are farthest apart, or overlap least, and the corners it hangs on."""
 
     n: Array
     """(3,) unit, from A to B"""
@@ -47,19 +46,21 @@ def best_axis(a: Array, outline_a: Outline, b: Array, outline_b: Outline) -> Axi
     """The axis that holds polytopes a (v, 3) and b (w, 3) farthest apart: −gap if they overlap."""
     size = norm(a.max(0) - a.min(0)) + norm(b.max(0) - b.min(0))
     f, g = (face_normals(x, o) for x, o in ((a, outline_a), (b, outline_b)))
-    found = [_apart(a, b)]
-    dearer = [MARGIN * jnp.finfo(a.dtype).eps * size]
+    faces, others = [], [_apart(a, b)]
     if len(f):
-        found.append(_on_face(a, outline_a, f, b, 1))
+        faces.append(_on_face(a, outline_a, f, b, 1))
     if len(g):
-        found.append(_on_face(b, outline_b, g, a, -1))
-    dearer += [jnp.zeros_like(size)] * (len(found) - 1)
-    if len(outline_a.edges) and len(outline_b.edges):
-        found.append(_on_edges(a, outline_a, f, b, outline_b, g))
-        dearer.append(EDGE_MARGIN * size)
-    rows = jnp.stack([row for _, row in found])
-    _, row = pick(jnp.stack([score for score, _ in found]) - jnp.stack(dearer), rows)
+        faces.append(_on_face(b, outline_b, g, a, -1))
+    if outline_a.edges and outline_b.edges:
+        others.append(_on_edges(a, outline_a, f, b, outline_b, g))
+    scores = [score for score, _ in faces] + [score - margin(size) for score, _ in others]
+    _, row = pick(jnp.stack(scores), jnp.stack([row for _, row in faces + others]))
     return Axis(row[:3], row[3:6], row[6:9], row[9])
+
+
+def margin(size: Array) -> Array:
+    """By how much [m] what is not a face must be better."""
+    return max(MARGIN, ROUNDINGS * float(jnp.finfo(size.dtype).eps)) * size
 
 
 def _row(n: Array, a: Array, b: Array, count: Array | float) -> Array:

@@ -30,7 +30,7 @@ class Outline:
     def triples(self) -> np.ndarray:
         """(f, 3) three corners of every face, in turn and well apart."""
         picks = [(0, len(face) // 3, 2 * len(face) // 3) for face in self.faces]
-        return np.array([[face[k] for k in pick] for face, pick in zip(self.faces, picks, strict=True)], int)
+        return np.array([[face[k] for k in pick] for face, pick in zip(self.faces, picks, strict=True)], int).reshape(-1, 3)
 
     @cached_property
     def polygons(self) -> np.ndarray:

@@ -1,0 +1,114 @@
+"""Lines and circles in space: where a cylinder's rim or axis runs nearest to an edge, an axis or another rim."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import stop_gradient
+
+from backflip.geometry.choose import sign
+from backflip.geometry.polytope import Near
+from backflip.math import cross, dot, norm, safe_divide, unit
+
+# Newton steps towards the nearest point of a rim
+STEPS = 10
+# cotangent of the smallest angle on an ellipse that is told from its end
+FAR = 1e6
+# a Newton step with a determinant below this part of its largest possible goes nowhere
+SINGULAR = 1e-10
+
+
+class Cylinder(NamedTuple):
+    """A cylinder: axes R (3, 3), z along the axis, centre c (3,) [m], half its length h, radius r [m]."""
+
+    c: Array
+    R: Array
+    h: Array
+    r: Array
+
+    @property
+    def z(self) -> Array:
+        """(3,) unit, along the axis."""
+        return self.R[:, 2]
+
+    def reach(self, n: Array) -> Array:
+        """How far it reaches from its centre along unit vectors n (..., 3) [m]."""
+        up = dot(n, self.z)
+        return self.r * norm(n - up[..., None] * self.z) + self.h * jnp.abs(up)
+
+
+class Curve(NamedTuple):
+    """c + x cos u + y sin u if it is round, else c + y u."""
+
+    c: Array
+    x: Array
+    y: Array
+    round: Array
+
+    def at(self, u: Array) -> tuple[Array, Array, Array]:
+        """Point, tangent and curvature vector (3,) at u."""
+        cos, sin = jnp.cos(u), jnp.sin(u)
+        flat = jnp.zeros_like(self.y)
+        point = self.c + jnp.where(self.round, self.x * cos + self.y * sin, self.y * u)
+        tangent = jnp.where(self.round, self.y * cos - self.x * sin, self.y)
+        return point, tangent, jnp.where(self.round, -self.x * cos - self.y * sin, flat)
+
+
+def rim(cylinder: Cylinder, end: Array, round: Array | bool = True) -> Curve:
+    """The rim at the end +1 or −1; or, if it is not round, the axis."""
+    up = jnp.where(round, cylinder.z * (cylinder.h * end), 0)
+    x, y = cylinder.R[:, 0] * cylinder.r, cylinder.R[:, 1] * cylinder.r
+    return Curve(cylinder.c + up, x, jnp.where(round, y, cylinder.z), jnp.asarray(round))
+
+
+def angle_of(cylinder: Cylinder, n: Array) -> Array:
+    """Where on its rim (...) [rad] a cylinder reaches farthest along n (..., 3)."""
+    x, y = dot(n, cylinder.R[:, 0]), dot(n, cylinder.R[:, 1])
+    some = x * x + y * y > 0
+    return jnp.arctan2(jnp.where(some, y, 0), jnp.where(some, x, 1))
+
+
+def near_curves(a: Curve, u: Array, b: Curve, v: Array, n: Array) -> Near:
+    """Where curves a and b are stationary to each other, from u and v close by; n (3,) says which way is out.
+
+    One Newton step, whose gradient is that of the exact solution.
+    """
+    #   F = (t_a · d, t_b · d),  d = b − a;   F'= [[k_a · d − t_a², t_a · t_b], [−t_a · t_b, k_b · d + t_b²]]
+    u, v = stop_gradient((u, v))
+    (p, s, k), (q, t, m) = a.at(u), b.at(v)
+    d = q - p
+    aa, ab, bb = stop_gradient((dot(k, d) - dot(s, s), dot(s, t), dot(m, d) + dot(t, t)))
+    det = aa * bb + ab * ab
+    per = safe_divide(jnp.ones_like(det), det, 0.0)
+    clear = jnp.abs(det) > SINGULAR * stop_gradient(dot(s, s) * dot(t, t))
+    per = jnp.where(clear, per, 0)
+    f, g = dot(s, d), dot(t, d)
+    (p, s, _), (q, t, _) = a.at(u - (bb * f - ab * g) * per), b.at(v - (ab * f + aa * g) * per)
+    way = cross(s, t)
+    way = unit(way * sign(dot(way, n)), n)
+    return Near(way, dot(way, q - p), (p + q) / 2)
+
+
+def rim_line(cylinder: Cylinder, q: Array, e: Array) -> Array:
+    """Directions (2, 3) square to the line q + t e, |e| = 1, from its upper and its lower rim towards it,
+    along which they are farthest from the line, or least deep beyond it.
+
+    Seen along e a rim is an ellipse, its long half axis r along k, its short one b along m:
+    the nearest of its points to the line's has (x − a(θ)) · a'(θ) = 0.
+    """
+    ends = jnp.array([1.0, -1.0], q.dtype)
+    k = unit(cross(cylinder.z, e), cross(e, unit(cross(e, cylinder.R[:, 0]), cylinder.R[:, 1])))
+    m = cross(e, k)
+    m = ends[:, None] * (m * sign(dot(m, cylinder.z)))
+    r, b = cylinder.r, cylinder.r * jnp.abs(dot(e, cylinder.z))
+    far = q - cylinder.c - (cylinder.h * ends)[:, None] * cylinder.z
+    x, y = dot(far, k), dot(far, m)
+    # with t = cot θ it reads  x r = y b t + (r² − b²) t/√(1 + t²):  from 0 Newton's steps never pass the root
+    t = jnp.zeros_like(x)
+    for _ in range(STEPS):
+        s = 1 / jnp.sqrt(1 + t * t)
+        slope = y * b + (r * r - b * b) * s * s * s
+        rises = slope > 0
+        move = (x * r - y * b * t - (r * r - b * b) * t * s) / jnp.where(rises, slope, 1)
+        t = jnp.clip(t + jnp.where(rises, move, 0), -FAR, FAR)
+    return unit((b * t)[:, None] * k + r * m, m)

@@ -13,7 +13,7 @@ from backflip.dynamics import (
     step,
     total_mass,
 )
-from backflip.geometry import Box, Capsule, Plane, Sphere
+from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere
 from backflip.keep import Progress, load_weights, save_weights
 from backflip.lanes import backend
 from backflip.learn import (
@@ -61,9 +61,11 @@ __all__ = [
     "Capsule",
     "Cone",
     "ContactForce",
+    "Cylinder",
     "Distance",
     "Elman",
     "Health",
+    "Hull",
     "JointAngle",
     "JointRate",
     "Log",

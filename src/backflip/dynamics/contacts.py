@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.motion import Motion
-from backflip.geometry import PAIRS, Touch
+from backflip.geometry import PAIRS, Outline, Touch
 from backflip.math import cross, dot, matmul, matvec, rotate, safe_divide, unit
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
@@ -37,33 +37,24 @@ class Contacts(NamedTuple):
     """(k,)"""
 
 
-def pair_kinds(model: Model) -> list[tuple[tuple[str, str], np.ndarray]]:
-    """Pairs (m, 2) of shapes by kind, in the order of the model's contact rows."""
-    facts = model.topology
-    kinds = [(facts.shapes[i].kind, facts.shapes[k].kind) for i, k in facts.pairs]
-    return [
-        (kind, np.array([p for p, own in zip(facts.pairs, kinds, strict=True) if own == kind]))
-        for kind in dict.fromkeys(kinds)
-    ]
-
-
 def contact_shapes(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The two shapes (k,) of every candidate contact."""
-    pairs = [np.repeat(p, PAIRS[kind].count, 0) for kind, p in pair_kinds(model)]
+    groups = model.topology.pair_groups
+    pairs = [np.repeat(group.pairs, PAIRS[group.kinds].count, 0) for group in groups]
     both = np.concatenate(pairs) if pairs else np.zeros((0, 2), int)
     return both[:, 0], both[:, 1]
 
 
 def collide(model: Model, bodies: Bodies, at: Motion, dt: float) -> Contacts | None:
     """All candidate contacts of the bodies at mid-step, moving with the twists of `at`."""
-    groups = [_collide_kind(model, bodies, at, dt, kind, pairs) for kind, pairs in pair_kinds(model)]
+    groups = [_collide_group(model, bodies, at, dt, group) for group in model.topology.pair_groups]
     if not groups:
         return None
     gap, normal, arm_A, arm_B = (jnp.concatenate(parts) for parts in zip(*groups, strict=True))
     body = np.array([s.body for s in model.topology.shapes])
     i, k = contact_shapes(model)
     friction, restitution = _materials(model, i, k)
-    sizes = [(len(pairs), PAIRS[kind].count) for kind, pairs in pair_kinds(model)]
+    sizes = [(len(group.pairs), PAIRS[group.kinds].count) for group in model.topology.pair_groups]
     ends = np.cumsum([m * c for m, c in sizes])[:-1]
     patches = tuple(x.reshape(size) for x, size in zip(jnp.split(friction, ends), sizes, strict=True))
     return Contacts(body[i], body[k], gap, normal, arm_A, arm_B, patches, restitution)
@@ -84,10 +75,12 @@ def _materials(model: Model, i: np.ndarray, k: np.ndarray) -> tuple[Array, Array
     )
 
 
-def _collide_kind(model, bodies, at, dt, kind, pairs) -> tuple[Array, Array, Array, Array]:
-    """Gap, normal and arms of all pairs of one kind, flattened to (m·count, ...)."""
-    pair = PAIRS[kind]
-    i, k = pairs[:, 0], pairs[:, 1]
+def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, Array]:
+    """Gap, normal and arms of all pairs of one group, flattened to (m·count, ...)."""
+    pair = PAIRS[group.kinds]
+    between = jax.vmap(pair.between(*group.outlines))
+    i, k = np.array(group.pairs).T
+    form_a, form_b = _forms(model, i, group.outlines[0]), _forms(model, k, group.outlines[1])
     body = np.array([s.body for s in model.topology.shapes])
     p, R = with_world(at.p, at.R)
     still = jnp.zeros((1, 3), at.p.dtype)
@@ -105,8 +98,7 @@ def _collide_kind(model, bodies, at, dt, kind, pairs) -> tuple[Array, Array, Arr
 
         p_A, p_WA, R_WA = place(i)
         p_B, p_WB, R_WB = place(k)
-        found = jax.vmap(pair.collide)(model.size[i], p_WA, R_WA, model.size[k], p_WB, R_WB)
-        return found, p_A, p_B
+        return between(form_a, p_WA, R_WA, form_b, p_WB, R_WB), p_A, p_B
 
     def rate(found: Touch, p_A: Array, p_B: Array) -> Array:
         """Gap rate (m, count) [m/s]."""
@@ -115,8 +107,8 @@ def _collide_kind(model, bodies, at, dt, kind, pairs) -> tuple[Array, Array, Arr
         v_B = v[body[k]][:, None] + cross(w[body[k]][:, None], arm_B)
         return dot(found.normal, v_B - v_A)
 
-    moving = pair.count == 1 and "plane" not in kind
-    early = jnp.zeros(len(pairs), at.p.dtype)
+    moving = pair.count == 1 and "plane" not in group.kinds
+    early = jnp.zeros(len(i), at.p.dtype)
     found, p_A, p_B = touch(early)
     if moving:
         # the normal of curved shapes moves as they do: look again at the instant they strike
@@ -131,6 +123,11 @@ def _collide_kind(model, bodies, at, dt, kind, pairs) -> tuple[Array, Array, Arr
         found = found._replace(gap=found.gap + (speed * early)[:, None])
     arm_A, arm_B = (found.point - p[:, None] for p in (p_A, p_B))
     return found.gap.reshape(-1), found.normal.reshape(-1, 3), arm_A.reshape(-1, 3), arm_B.reshape(-1, 3)
+
+
+def _forms(model: Model, shapes: np.ndarray, outline: Outline | None) -> Array:
+    """Sizes (m, 3) of shapes, or corners (m, v, 3) of hulls."""
+    return model.size[shapes] if outline is None else jnp.stack([model.form(s) for s in shapes])
 
 
 def tangents(normal: Array) -> tuple[Array, Array]:

@@ -14,8 +14,8 @@ from backflip.geometry.closest import closest_corners, numbered
 from backflip.geometry.outline import Outline
 from backflip.math import cross, dot, norm, unit
 
-# what is not a face must hold the polytopes farther apart by this part of their size to be preferred, or by this
-# many roundings: stacks stay on their faces
+# what is not a face must hold the polytopes farther apart by this part of their size to be preferred, or by
+# this many roundings: stacks stay on their faces
 MARGIN = 1e-7
 ROUNDINGS = 64
 # sin² of the angle below which two edges span no plane

@@ -13,7 +13,8 @@ def hull_bulk(outline: Outline, vertices: Array) -> tuple[Array, Array, Array]:
 
     The sum over tetrahedra from a point within to every triangle of the surface.
     """
-    # tetrahedron 0, a, b, c with D = a · b × c:  V = D/6,  ∫x = D/24 Σ,  ∫x xᵀ = D/120 (ΣΣᵀ + aaᵀ + bbᵀ + ccᵀ)
+    # tetrahedron 0, a, b, c with D = a · b × c, S = a + b + c:
+    #   V = D/6,  ∫x = D/24 S,  ∫x xᵀ = D/120 (S Sᵀ + a aᵀ + b bᵀ + c cᵀ)
     middle = vertices.mean(0)
     corners = (vertices - middle)[outline.triangles.reshape(-1)].reshape(*np.shape(outline.triangles), 3)
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]

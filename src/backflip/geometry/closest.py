@@ -76,7 +76,11 @@ def _on_segments(w: Array) -> Array:
 
 def _on_triangles(w: Array) -> Array:
     """(4, 4) weights of the foot of the origin on every face; 0 if that is outside the face."""
-    p, u, v = w[TRIANGLES[:, 0]], w[TRIANGLES[:, 1]] - w[TRIANGLES[:, 0]], w[TRIANGLES[:, 2]] - w[TRIANGLES[:, 0]]
+    p, u, v = (
+        w[TRIANGLES[:, 0]],
+        w[TRIANGLES[:, 1]] - w[TRIANGLES[:, 0]],
+        w[TRIANGLES[:, 2]] - w[TRIANGLES[:, 0]],
+    )
     n = cross(u, v)
     square = dot(n, n)
     spans = square > SLIVER * jnp.finfo(w.dtype).eps * dot(u, u) * dot(v, v)

@@ -10,7 +10,7 @@ from jax.lax import stop_gradient
 
 from backflip.geometry.choose import sign
 from backflip.geometry.polygon import Patch
-from backflip.geometry.rim import Cylinder
+from backflip.geometry.rim import Drum
 from backflip.geometry.touch import ABSENT, Touch, touch_plane
 from backflip.math import cross, dot, matvec, norm, unit, vecmat
 
@@ -25,12 +25,12 @@ NO_LOWEST = 1e-3
 STANDS = 0.7
 
 
-def cylinder_of(size: Array, p: Array, R: Array) -> Cylinder:
+def cylinder_of(size: Array, p: Array, R: Array) -> Drum:
     """The cylinder of size (radius, length, 0) at p, R."""
-    return Cylinder(p, R, size[1] / 2, size[0])
+    return Drum(p, R, size[1] / 2, size[0])
 
 
-def radial(cylinder: Cylinder, n: Array) -> Array:
+def radial(cylinder: Drum, n: Array) -> Array:
     """The unit vector (3,) square to the axis in which a cylinder reaches farthest along n."""
     side = n - dot(n, cylinder.z) * cylinder.z
     sine = stop_gradient(norm(side))
@@ -39,13 +39,13 @@ def radial(cylinder: Cylinder, n: Array) -> Array:
     return jnp.where(sine > LEVEL, direction, cylinder.R[:, 0])
 
 
-def support(cylinder: Cylinder, n: Array) -> Array:
+def support(cylinder: Drum, n: Array) -> Array:
     """The point (3,) of a cylinder farthest along n."""
     up = cylinder.h * sign(dot(n, cylinder.z))
     return cylinder.c + up * cylinder.z + cylinder.r * radial(cylinder, n)
 
 
-def cylinder_patch(cylinder: Cylinder, n: Array) -> Patch:
+def cylinder_patch(cylinder: Drum, n: Array) -> Patch:
     """What of a cylinder faces along n: a cap, as a polygon with its farthest point among the corners, or a
     line along its side, which encloses nothing."""
     x = radial(cylinder, n)

@@ -17,7 +17,7 @@ from backflip.geometry.closest import numbered
 from backflip.geometry.cylinder import point_cylinder, support
 from backflip.geometry.outline import Outline
 from backflip.geometry.polytope import Near
-from backflip.geometry.rim import Curve, Cylinder, angle_of, near_curves, rim, rim_line
+from backflip.geometry.rim import Curve, Drum, angle_of, near_curves, rim, rim_line
 from backflip.math import cross, dot, matvec, norm, unit, vecmat
 
 CAP, FACE, CORNER, BESIDE, SIDE, RIM = range(6)
@@ -34,7 +34,7 @@ class Choice(NamedTuple):
     corners: Array
 
 
-def nearest_of_cylinder(cylinder: Cylinder, points: Array, outline: Outline) -> Near:
+def nearest_of_cylinder(cylinder: Drum, points: Array, outline: Outline) -> Near:
     """Where a cylinder A and a polytope B (v, 3) are nearest or overlap least.
 
     Not smooth where another kind of direction or other corners take over.
@@ -54,14 +54,14 @@ def nearest_of_cylinder(cylinder: Cylinder, points: Array, outline: Outline) -> 
     return near
 
 
-def _near_cap(cylinder: Cylinder, corner: Array, n: Array) -> Near:
+def _near_cap(cylinder: Drum, corner: Array, n: Array) -> Near:
     """A corner over or in a cap."""
     n = cylinder.z * sign(dot(n, cylinder.z))
     gap = dot(n, corner - cylinder.c) - cylinder.h
     return Near(n, gap, corner - n * (gap / 2))
 
 
-def _near_face(cylinder: Cylinder, corners: Array, n: Array) -> Near:
+def _near_face(cylinder: Drum, corners: Array, n: Array) -> Near:
     """A rim over or in the face through three corners."""
     way = cross(corners[1] - corners[0], corners[2] - corners[0])
     n = unit(way * sign(dot(way, n)), n)
@@ -69,14 +69,14 @@ def _near_face(cylinder: Cylinder, corners: Array, n: Array) -> Near:
     return Near(n, gap, support(cylinder, n) + n * (gap / 2))
 
 
-def _near_corner(cylinder: Cylinder, corner: Array) -> Near:
+def _near_corner(cylinder: Drum, corner: Array) -> Near:
     """A corner outside: over a rim, a cap or a side."""
     gap, way = point_cylinder(vecmat(corner - cylinder.c, cylinder.R), cylinder.h, cylinder.r)
     n = matvec(cylinder.R, way)
     return Near(n, gap, corner - n * (gap / 2))
 
 
-def _near_side(cylinder: Cylinder, corner: Array) -> Near:
+def _near_side(cylinder: Drum, corner: Array) -> Near:
     """A corner beside the axis: how far out of the side it is, or in it."""
     out = corner - cylinder.c
     out = out - dot(out, cylinder.z) * cylinder.z
@@ -85,7 +85,7 @@ def _near_side(cylinder: Cylinder, corner: Array) -> Near:
     return Near(n, gap, corner - n * (gap / 2))
 
 
-def _near_edge(cylinder: Cylinder, corners: Array, choice: Choice) -> Near:
+def _near_edge(cylinder: Drum, corners: Array, choice: Choice) -> Near:
     """An edge across a rim, or across the axis, which is rounded by the radius."""
     on_rim = choice.kind == RIM
     curve = rim(cylinder, sign(dot(choice.n, stop_gradient(cylinder.z))), on_rim)
@@ -98,7 +98,7 @@ def _near_edge(cylinder: Cylinder, corners: Array, choice: Choice) -> Near:
     return Near(near.n, near.gap - skin, near.middle + near.n * (skin / 2))
 
 
-def _best(cylinder: Cylinder, points: Array, outline: Outline) -> Choice:
+def _best(cylinder: Drum, points: Array, outline: Outline) -> Choice:
     """The direction that holds them farthest apart."""
     size = norm(points.max(0) - points.min(0)) + cylinder.r + cylinder.h
     n, hangs_on = _plain_directions(cylinder, points, outline)
@@ -125,7 +125,7 @@ def _lowest(n: Array, points: Array) -> Array:
     return jax.lax.scan(lower, jnp.full(n.shape[:1], jnp.inf, n.dtype), points)[0]
 
 
-def _plain_directions(cylinder: Cylinder, points: Array, outline: Outline) -> tuple[Array, Array]:
+def _plain_directions(cylinder: Drum, points: Array, outline: Outline) -> tuple[Array, Array]:
     """Directions (k, 3) of caps, faces and corners in turn, and what they hang on (k, 4)."""
     caps = jnp.stack([cylinder.z, -cylinder.z])
     faces = -face_normals(points, outline)
@@ -141,9 +141,7 @@ def _plain_directions(cylinder: Cylinder, points: Array, outline: Outline) -> tu
     return jnp.concatenate(ways), jnp.concatenate(hangs)
 
 
-def _across_edges(
-    cylinder: Cylinder, points: Array, outline: Outline, size: Array
-) -> tuple[Array, Array]:
+def _across_edges(cylinder: Drum, points: Array, outline: Outline, size: Array) -> tuple[Array, Array]:
     """The best direction across an edge and a rim or the axis, and what it hangs on."""
     first, last = points[outline.ends[:, 0]], points[outline.ends[:, 1]]
     kinds = jnp.array([SIDE, SIDE, RIM, RIM], points.dtype)[:, None]

@@ -14,6 +14,9 @@ MAX_VERTICES = 32
 FLAT = 1e-6
 """Parts of its extent by which a corner may stick out of a face and still lie in it."""
 
+THIN = 1e-6
+"""Parts of its extent cubed below which a hull has no volume."""
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -30,7 +33,9 @@ class Outline:
     def triples(self) -> np.ndarray:
         """(f, 3) three corners of every face, in turn and well apart."""
         picks = [(0, len(face) // 3, 2 * len(face) // 3) for face in self.faces]
-        return np.array([[face[k] for k in pick] for face, pick in zip(self.faces, picks, strict=True)], int).reshape(-1, 3)
+        return np.array(
+            [[face[k] for k in pick] for face, pick in zip(self.faces, picks, strict=True)], int
+        ).reshape(-1, 3)
 
     @cached_property
     def polygons(self) -> np.ndarray:
@@ -65,6 +70,8 @@ def outline_of(points: np.ndarray) -> tuple[np.ndarray, Outline]:
         found = ConvexHull(points)
     except QhullError as error:
         raise ValueError("the points lie in one plane") from error
+    if found.volume < THIN * np.ptp(points, axis=0).max() ** 3:
+        raise ValueError("the points lie in one plane")
     faces = _merged(points, found)
     corners = sorted({v for face in faces for v in face})
     number = {v: i for i, v in enumerate(corners)}

@@ -18,8 +18,8 @@ FAR = 1e6
 SINGULAR = 1e-10
 
 
-class Cylinder(NamedTuple):
-    """A cylinder: axes R (3, 3), z along the axis, centre c (3,) [m], half its length h, radius r [m]."""
+class Drum(NamedTuple):
+    """A cylinder in its place: axes R (3, 3), z along the axis, centre c (3,) [m], half its length h, radius r [m]."""
 
     c: Array
     R: Array
@@ -54,14 +54,14 @@ class Curve(NamedTuple):
         return point, tangent, jnp.where(self.round, -self.x * cos - self.y * sin, flat)
 
 
-def rim(cylinder: Cylinder, end: Array, round: Array | bool = True) -> Curve:
+def rim(cylinder: Drum, end: Array, round: Array | bool = True) -> Curve:
     """The rim at the end +1 or −1; or, if it is not round, the axis."""
     up = jnp.where(round, cylinder.z * (cylinder.h * end), 0)
     x, y = cylinder.R[:, 0] * cylinder.r, cylinder.R[:, 1] * cylinder.r
     return Curve(cylinder.c + up, x, jnp.where(round, y, cylinder.z), jnp.asarray(round))
 
 
-def angle_of(cylinder: Cylinder, n: Array) -> Array:
+def angle_of(cylinder: Drum, n: Array) -> Array:
     """Where on its rim (...) [rad] a cylinder reaches farthest along n (..., 3)."""
     x, y = dot(n, cylinder.R[:, 0]), dot(n, cylinder.R[:, 1])
     some = x * x + y * y > 0
@@ -89,7 +89,7 @@ def near_curves(a: Curve, u: Array, b: Curve, v: Array, n: Array) -> Near:
     return Near(way, dot(way, q - p), (p + q) / 2)
 
 
-def rim_line(cylinder: Cylinder, q: Array, e: Array) -> Array:
+def rim_line(cylinder: Drum, q: Array, e: Array) -> Array:
     """Directions (2, 3) square to the line q + t e, |e| = 1, from its upper and its lower rim towards it,
     along which they are farthest from the line, or least deep beyond it.
 

@@ -1,17 +1,22 @@
 """Shapes as descriptions, and what follows from their size: volume and inertia.
 
 A description is plain floats, all in metres. `pack()` gives the three numbers that the model keeps as a
-differentiable leaf; from then on a shape is its `kind` and its `size (3,)`.
-A new solid is one dataclass and one line in `SOLIDS`.
+differentiable leaf; from then on a shape is its `kind` and its `size (3,)`. Of a hull the model keeps the
+corners (v, 3) instead. Either is called its form. A new solid is one dataclass and one line in `SOLIDS`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+
+from backflip.geometry.bulk import hull_bulk
+from backflip.geometry.outline import Outline, outline_of
 
 Size = tuple[float, float, float]
 
@@ -65,7 +70,57 @@ class Box:
         return (x, y, z)
 
 
-Shape = Plane | Sphere | Capsule | Box
+@dataclass(frozen=True)
+class Cylinder:
+    """A round rod about its origin, of `radius` and `length` along local z, with flat ends [m]."""
+
+    radius: float
+    length: float
+    kind: ClassVar[str] = "cylinder"
+
+    def pack(self) -> Size:
+        """(radius, length, 0) [m]."""
+        return (self.radius, self.length, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """The convex hull of points (n, 3) [m], which say themselves where it is; points inside it are left out."""
+
+    points: Sequence[Sequence[float]] | np.ndarray
+    kind: ClassVar[str] = "hull"
+
+    def pack(self) -> Size:
+        """(0, 0, 0): a hull has corners instead of a size."""
+        return (0.0, 0.0, 0.0)
+
+    @cached_property
+    def vertices(self) -> np.ndarray:
+        """(v, 3) [m] its corners."""
+        return self._found[0]
+
+    @cached_property
+    def outline(self) -> Outline:
+        """Its faces and edges."""
+        return self._found[1]
+
+    @cached_property
+    def _found(self) -> tuple[np.ndarray, Outline]:
+        return outline_of(np.asarray(self.points, float))
+
+
+Shape = Plane | Sphere | Capsule | Box | Cylinder | Hull
+
+
+class Bulk(NamedTuple):
+    """What a solid weighs and where, in its own frame."""
+
+    volume: Array
+    """[m³]"""
+    centre: Array
+    """(3,) [m] of mass"""
+    inertia: Array
+    """(3, 3) [m²] per mass, about the centre of mass"""
 
 
 class Solid(NamedTuple):
@@ -73,6 +128,13 @@ class Solid(NamedTuple):
 
     volume: Callable[[Array], Array]
     unit_inertia: Callable[[Array], Array]
+
+
+def bulk(kind: str, form: Array, outline: Outline | None = None) -> Bulk:
+    """The bulk of a solid: of a hull with its outline from its corners (v, 3), of others from their size (3,)."""
+    if outline is not None:
+        return Bulk(*hull_bulk(outline, form))
+    return Bulk(volume(kind, form), jnp.zeros(3, form.dtype), jnp.diag(unit_inertia(kind, form)))
 
 
 def volume(kind: str, size: Array) -> Array:
@@ -117,6 +179,15 @@ def _inertia_capsule(size: Array) -> Array:
     return jnp.stack([across, across, along])
 
 
+def _volume_cylinder(size: Array) -> Array:
+    return math.pi * size[0] ** 2 * size[1]
+
+
+def _inertia_cylinder(size: Array) -> Array:
+    across = size[0] ** 2 / 4 + size[1] ** 2 / 12
+    return jnp.stack([across, across, size[0] ** 2 / 2])
+
+
 def _volume_box(size: Array) -> Array:
     return size[0] * size[1] * size[2]
 
@@ -130,4 +201,5 @@ SOLIDS: dict[str, Solid] = {
     "sphere": Solid(_volume_sphere, _inertia_sphere),
     "capsule": Solid(_volume_capsule, _inertia_capsule),
     "box": Solid(_volume_box, _inertia_box),
+    "cylinder": Solid(_volume_cylinder, _inertia_cylinder),
 }

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.geometry import unit_inertia, volume
+from backflip.geometry import Bulk, bulk
 from backflip.math import dot, inverse3, matmul, matvec, outer, transpose
 from backflip.model.model import Model
 
@@ -68,25 +68,28 @@ def _one_body(model: Model, b: int) -> tuple[Array, Array, Array]:
     if facts.inertia_given[b]:
         return model.mass[b], jnp.zeros_like(model.gravity), model.inertia[b]
     parts = [i for i, s in enumerate(facts.shapes) if s.body == b and s.kind != "plane"]
-    volumes = [volume(facts.shapes[i].kind, model.size[i]) for i in parts]
-    whole = _sum(volumes)
+    bulks = [bulk(facts.shapes[i].kind, model.form(i), facts.shapes[i].outline) for i in parts]
+    whole = _sum([one.volume for one in bulks])
     # a given mass is spread over the shapes by volume; densities are then 0
-    masses = [model.mass[b] * (v / whole) + model.density[i] * v for i, v in zip(parts, volumes, strict=True)]
+    masses = [
+        model.mass[b] * (one.volume / whole) + model.density[i] * one.volume
+        for i, one in zip(parts, bulks, strict=True)
+    ]
     mass = _sum(masses)
-    com = _sum([m * model.p_BS[i] for i, m in zip(parts, masses, strict=True)]) / mass
-    inertia = _sum([m * _about(model, i, model.p_BS[i] - com) for i, m in zip(parts, masses, strict=True)])
-    return mass, com, inertia
+    centres = [model.p_BS[i] + matvec(model.R_BS[i], one.centre) for i, one in zip(parts, bulks, strict=True)]
+    com = _sum([m * c for c, m in zip(centres, masses, strict=True)]) / mass
+    inertias = [_about(model.R_BS[i], one, c - com) for i, one, c in zip(parts, bulks, centres, strict=True)]
+    return mass, com, _sum([m * J for m, J in zip(masses, inertias, strict=True)])
 
 
 def _sum(arrays: list[Array]) -> Array:
     return reduce(add, arrays)
 
 
-def _about(model: Model, i: int, d: Array) -> Array:
-    """Inertia per mass of shape i about a point −d from its centre: R J Rᵀ + |d|² I − d dᵀ (Steiner)."""
-    R = model.R_BS[i]
-    J = unit_inertia(model.topology.shapes[i].kind, model.size[i])
-    return matmul(R * J, transpose(R)) + dot(d, d) * jnp.eye(3, dtype=d.dtype) - outer(d, d)
+def _about(R: Array, one: Bulk, d: Array) -> Array:
+    """Inertia per mass of a shape about a point −d from its centre: R J Rᵀ + |d|² I − d dᵀ (Steiner)."""
+    J = matmul(matmul(R, one.inertia), transpose(R))
+    return J + dot(d, d) * jnp.eye(3, dtype=d.dtype) - outer(d, d)
 
 
 def shape_poses(model: Model, bodies: Bodies, p_WB: Array, R_WB: Array) -> tuple[Array, Array]:

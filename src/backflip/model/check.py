@@ -9,10 +9,10 @@ import numpy as np
 from jax import Array
 
 from backflip import lanes
-from backflip.geometry import PAIRS, Shape
+from backflip.geometry import MAX_VERTICES, PAIRS, Hull, Shape
 from backflip.model.bodies import bodies_of, shape_poses
 from backflip.model.builder import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote
-from backflip.model.facts import COORDINATES
+from backflip.model.facts import COORDINATES, PairGroup
 from backflip.model.model import Model
 from backflip.model.pack import rotation_matrix
 from backflip.model.rest import rest
@@ -56,10 +56,10 @@ def warn_of_overlap(model: Model) -> None:
     facts = model.topology
     if not facts.pairs:
         return
-    for (i, k), gap in zip(facts.pairs, np.asarray(_least_gaps(model)), strict=True):
+    pairs = [pair for group in facts.pair_groups for pair in group.pairs]
+    for (i, k), gap in zip(pairs, np.asarray(_least_gaps(model)), strict=True):
         a, b = facts.shapes[i], facts.shapes[k]
-        sizes = np.concatenate([np.asarray(model.size[x]) for x in (i, k)])
-        smallest = float(np.min(sizes[sizes > 0]))
+        smallest = min(_smallest(model, x) for x in (i, k))
         if -gap > DEEP * smallest:
             warnings.warn(
                 f'shapes "{a.name}" and "{b.name}" start {-gap:.3g} m inside each other; '
@@ -71,15 +71,25 @@ def warn_of_overlap(model: Model) -> None:
 @jax.jit
 @lanes.compile
 def _least_gaps(model: Model) -> Array:
-    """The least gap [m] of every pair of shapes at the start."""
+    """The least gap [m] of every pair of shapes at the start, group by group."""
     facts, state = model.topology, rest(model)
     p_WS, R_WS = shape_poses(model, bodies_of(model), state.p_WB, state.R_WB)
 
-    def least(i: int, k: int) -> Array:
-        collide = PAIRS[facts.shapes[i].kind, facts.shapes[k].kind].collide
-        return jnp.min(collide(model.size[i], p_WS[i], R_WS[i], model.size[k], p_WS[k], R_WS[k]).gap)
+    def least(group: PairGroup) -> Array:
+        i, k = (list(side) for side in zip(*group.pairs, strict=True))
+        form_a, form_b = (jnp.stack([model.form(x) for x in side]) for side in (i, k))
+        a, b = ((p_WS[np.array(x)], R_WS[np.array(x)]) for x in (i, k))
+        collide = PAIRS[group.kinds].between(*group.outlines)
+        return jnp.min(jax.vmap(collide)(form_a, *a, form_b, *b).gap, -1)
 
-    return jnp.stack([least(i, k) for i, k in facts.pairs])
+    return jnp.concatenate([least(group) for group in facts.pair_groups])
+
+
+def _smallest(model: Model, shape: int) -> float:
+    """The smallest length [m] of a shape; inf for a plane, which has none."""
+    form = np.asarray(model.form(shape))
+    lengths = np.ptp(form, axis=0) if form.ndim == 2 else form
+    return float(np.min(lengths[lengths > 0], initial=np.inf))
 
 
 def _fail(who: str, what: str, remedy: str) -> None:
@@ -153,10 +163,7 @@ def _check_shape(note: ShapeNote) -> None:
         _fail(who, f"{note.shape!r} is not a shape", "give one such as Sphere(radius=0.1)")
     _check_vector(who, "position", note.position)
     _check_rotation(who, note.rotation)
-    for what, measure in vars(note.shape).items():
-        lengths = _check_vector(who, what, measure) if what == "size" else [measure]
-        for value in lengths:
-            _check_positive(who, what, value, "give a positive length in metres")
+    _check_form(who, note.shape)
     for what in ("density", "friction", "restitution"):
         value = getattr(note, what)
         if value is not None:
@@ -165,6 +172,34 @@ def _check_shape(note: ShapeNote) -> None:
         _fail(who, f"restitution is {note.restitution}", "give a number from 0 to 1: more would make energy")
     if note.shape.kind == "plane" and note.body != WORLD_NAME:
         _fail(who, f'a plane is endless and cannot ride on body "{note.body}"', "put it on the world")
+
+
+def _check_form(who: str, shape: Shape) -> None:
+    """The lengths of a shape, or the points of a hull."""
+    if isinstance(shape, Hull):
+        _check_points(who, shape)
+        return
+    for what, measure in vars(shape).items():
+        lengths = _check_vector(who, what, measure) if what == "size" else [measure]
+        for value in lengths:
+            _check_positive(who, what, value, "give a positive length in metres")
+
+
+def _check_points(who: str, shape: Hull) -> None:
+    points = _numbers(shape.points)
+    if points.ndim != 2 or points.shape[1:] != (3,):
+        _fail(who, f"points of shape {points.shape}", "give (n, 3) numbers in metres")
+    if not np.all(np.isfinite(points)):
+        row = int(np.argmin(np.isfinite(points).all(-1)))
+        _fail(who, f"point {row} is {points[row]}", "give finite numbers")
+    if len(points) < 4:
+        _fail(who, f"{len(points)} points span no volume", "give at least 4, not in one plane")
+    try:
+        count = len(shape.vertices)
+    except ValueError:
+        _fail(who, "its points lie in one plane", "give a solid, or a thin Box")
+    if count > MAX_VERTICES:
+        _fail(who, f"it has {count} corners", f"give at most {MAX_VERTICES}; leave out those that add little")
 
 
 def _check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from backflip.geometry import Outline
 from backflip.model.sensors import Sensor
 
 WORLD = -1
@@ -40,6 +41,8 @@ class ShapeFact:
     body: int
     friction_given: bool
     restitution_given: bool
+    outline: Outline | None = None
+    """faces and edges of a hull"""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,15 @@ class Group:
 
 
 @dataclass(frozen=True)
+class PairGroup:
+    """Pairs of shapes of the same kinds and outlines, which can be worked on at once."""
+
+    kinds: tuple[str, str]
+    outlines: tuple[Outline | None, Outline | None]
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class Topology:
     """Everything discrete about a Model."""
 
@@ -86,6 +98,20 @@ class Topology:
     def limits(self) -> tuple[int, ...]:
         """Coordinates that have limits."""
         return tuple(c for c, (j, k) in enumerate(self.coordinates) if self.joints[j].limited[k])
+
+    @cached_property
+    def pair_groups(self) -> tuple[PairGroup, ...]:
+        """The pairs that may touch, in the order of the contact rows."""
+        members: dict[tuple, list[tuple[int, int]]] = {}
+        for i, k in self.pairs:
+            a, b = self.shapes[i], self.shapes[k]
+            members.setdefault(((a.kind, b.kind), (a.outline, b.outline)), []).append((i, k))
+        return tuple(PairGroup(*key, tuple(pairs)) for key, pairs in members.items())
+
+    def corners(self, shape: int) -> slice:
+        """Where the corners of a hull are in the Model's `vertices`."""
+        counts = [s.outline.count if s.outline else 0 for s in self.shapes]
+        return slice(sum(counts[:shape]), sum(counts[: shape + 1]))
 
     def joint(self, name: str) -> int:
         """Index of a joint by name."""

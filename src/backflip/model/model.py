@@ -29,7 +29,9 @@ class Model(eqx.Module):
     """(n, 3) [rad/s] angular velocity at the start, in W"""
 
     size: Array
-    """(s, 3) [m] sphere: radius; capsule: radius, length; box: edge lengths"""
+    """(s, 3) [m] sphere: radius; capsule, cylinder: radius, length; box: edge lengths; 0 for planes and hulls"""
+    vertices: Array
+    """(v, 3) [m] corners of all hulls, one after the other, in the shapes' frames"""
     p_BS: Array
     """(s, 3) [m] shape centre, in B"""
     R_BS: Array
@@ -87,6 +89,12 @@ class Model(eqx.Module):
     def controls(self) -> int:
         """How many numbers `u` has."""
         return len(self.topology.actuators)
+
+    def form(self, shape: int) -> Array:
+        """What a shape's geometry follows from: its size (3,), or its corners (v, 3) if it is a hull [m]."""
+        if self.topology.shapes[shape].outline is None:
+            return self.size[shape]
+        return self.vertices[self.topology.corners(shape)]
 
 
 class State(eqx.Module):

@@ -6,7 +6,7 @@ from itertools import combinations
 import jax.numpy as jnp
 import numpy as np
 
-from backflip.geometry import KINDS
+from backflip.geometry import KINDS, Hull
 from backflip.model.builder import WORLD_NAME, Description, JointNote, Numbers
 from backflip.model.facts import COORDINATES, WORLD, ActuatorFact, JointFact, ShapeFact, Topology
 from backflip.model.model import Model
@@ -93,6 +93,7 @@ def _shape_leaves(said: Description) -> dict:
 
     return {
         "size": _rows([s.shape.pack() for s in said.shapes], 3),
+        "vertices": _rows([v for s in said.shapes if isinstance(s.shape, Hull) for v in s.shape.vertices], 3),
         "p_BS": _rows([s.position for s in said.shapes], 3),
         "R_BS": _rows([rotation_matrix(s.rotation) for s in said.shapes], 9).reshape(-1, 3, 3),
         "density": np.array([density(s) for s in said.shapes]),
@@ -172,7 +173,14 @@ def _topology(said: Description) -> Topology:
         for note, role in zip(said.joints, roles, strict=True)
     )
     shapes = tuple(
-        ShapeFact(s.name, s.shape.kind, index[s.body], s.friction is not None, s.restitution is not None)
+        ShapeFact(
+            s.name,
+            s.shape.kind,
+            index[s.body],
+            s.friction is not None,
+            s.restitution is not None,
+            s.shape.outline if isinstance(s.shape, Hull) else None,
+        )
         for s in said.shapes
     )
     return Topology(

@@ -90,6 +90,5 @@ def _axis_rotation(angle: Array, axis: int) -> Array:
 def row_count(facts: Topology) -> int:
     """How many rows the solver sees: limits, servos, loop and soft joints, contacts by three."""
     held = sum(6 - FREEDOMS[j.kind] for j in facts.joints if j.role != "tree")
-    kinds = [(facts.shapes[a].kind, facts.shapes[b].kind) for a, b in facts.pairs]
-    contacts = sum(PAIRS[kind].count for kind in kinds)
+    contacts = sum(PAIRS[group.kinds].count * len(group.pairs) for group in facts.pair_groups)
     return len(facts.limits) + len(facts.of_kind("servo")) + held + 3 * contacts

@@ -16,7 +16,7 @@ Scene = list[np.ndarray]  # size_a, p_WA, R_WA, size_b, p_WB, R_WB, each with a 
 
 def sizes(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
     """n random sizes of a kind."""
-    numbers = {"plane": 0, "sphere": 1, "capsule": 2, "box": 3}[kind]
+    numbers = {"plane": 0, "sphere": 1, "capsule": 2, "box": 3, "cylinder": 2, "hull": 3}[kind]
     return rng.uniform(0.2, 1.0, (n, 3)) * (np.arange(3) < numbers)
 
 
@@ -53,6 +53,8 @@ def degenerate_scene(kinds: tuple[str, str]) -> Scene:
         "sphere": [(0.5, 0, 0), (0.25, 0, 0)],
         "capsule": [(0.5, 1, 0), (0.25, 0, 0)],
         "box": [(1, 1, 1), (1, 2, 0.5)],
+        "cylinder": [(0.5, 1, 0), (0.25, 0.5, 0)],
+        "hull": [(1, 1, 1), (1, 2, 0.5)],
     }
     rows = list(product(blocks[kinds[0]], turns, blocks[kinds[1]], turns, places))
     size_a, R_WA, size_b, R_WB, p_WB = (np.array([row[k] for row in rows], float) for k in range(5))

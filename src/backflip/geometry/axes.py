@@ -30,7 +30,7 @@ class Axis(NamedTuple):
     a: Array
     b: Array
     """(3,) corners of A and of B, by number, in pairs"""
-    count: Array
+    rank: Array
     """how many pairs count: 3 span a plane square to n, 2 a line, 1 is alone"""
 
 
@@ -63,8 +63,8 @@ def margin(size: Array) -> Array:
     return max(MARGIN, ROUNDINGS * float(jnp.finfo(size.dtype).eps)) * size
 
 
-def _row(n: Array, a: Array, b: Array, count: Array | float) -> Array:
-    return jnp.concatenate([n, a, b, jnp.full((1,), count, n.dtype)])
+def _row(n: Array, a: Array, b: Array, rank: Array | float) -> Array:
+    return jnp.concatenate([n, a, b, jnp.full((1,), rank, n.dtype)])
 
 
 def held_apart(n: Array, a: Array, b: Array) -> Array:
@@ -93,8 +93,9 @@ def _on_face(a: Array, outline: Outline, normals: Array, b: Array, side: int) ->
     best, row = pick(low, jnp.concatenate([normals, triples], -1))
     n, corners = row[:3], row[3:]
     _, partner = pick(-dot(b, n), numbered(b)[:, 3:])
-    pairs = (corners, jnp.broadcast_to(partner, (3,)))
-    return best, _row(side * n, *pairs[::side], 3.0)
+    partners = jnp.broadcast_to(partner, (3,))
+    on_a, on_b = (corners, partners) if side > 0 else (partners, corners)
+    return best, _row(side * n, on_a, on_b, 3.0)
 
 
 def _on_edges(
@@ -125,7 +126,7 @@ def _on_edges(
         wins = score > best[0]
         return (jnp.where(wins, score, best[0]), jnp.where(wins, new, best[1])), None
 
-    none = jnp.asarray(-jnp.inf, a.dtype), _row(*[jnp.zeros(3, a.dtype)] * 3, 3.0)
+    none = jnp.asarray(-jnp.inf, a.dtype), jnp.zeros(10, a.dtype)
     ends = jnp.asarray(outline_a.ends, a.dtype)
     return jax.lax.scan(turn, none, (p, u, f1, f2, ends))[0]
 

@@ -15,7 +15,7 @@ from backflip.geometry.touch import ABSENT, Touch, touch_plane
 from backflip.math import cross, dot, matvec, norm, unit, vecmat
 
 # corners of the polygon that stands for a cap where it lies on something
-CORNERS = 12
+CORNERS = 8
 # a cap within this sine of square to a direction has no lowest point: a place on its rim that is fixed in the
 # body stands for it, at most 1e-4 · 0.3 radii too high
 LEVEL = 1e-4

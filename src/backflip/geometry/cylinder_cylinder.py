@@ -74,7 +74,7 @@ def _apart(a: Drum, b: Drum, n: Array) -> Array:
 
 
 def _best(a: Drum, b: Drum) -> tuple[Array, Array, Array, Array]:
-    """The direction from a to b that holds them farthest apart, its kind, and which of the curves are rims."""
+    """The direction from a to b that holds them farthest apart, its kind, and which curves are rims."""
     across = unit(cross(a.z, b.z), a.R[:, 0])
     caps = jnp.stack([a.z, -a.z, b.z, -b.z])
     rims = _rim_to_rim(a, b)
@@ -94,7 +94,7 @@ def _best(a: Drum, b: Drum) -> tuple[Array, Array, Array, Array]:
 
 
 def _rim_to_rim(a: Drum, b: Drum) -> Array:
-    """Directions (k, 3) in which a rim of a and one of b hold them farthest apart, searched from all around."""
+    """Directions (k, 3) in which a rim of a and one of b hold them farthest apart, searched all around."""
     # s(n) = n · w,  w = t − Σ (h σ z + r ρ̂),  ρ̂ = n's part square to z, normed:  s' = w − s n
     # s'' = −K = −Σ r/ρ ττᵀ − s I,  τ = z × n / ρ
 
@@ -137,7 +137,7 @@ def _far(cylinder: Drum, n: Array) -> Array:
 
 
 def _bend(cylinder: Drum, n: Array) -> tuple[Array, Array]:
-    """Tangent (k, 3) of the rim where it reaches farthest along n, and how fast that point moves with n [m]."""
+    """Tangent (k, 3) of the rim where it reaches farthest along n, and how fast that place moves [m]."""
     side = cross(jnp.broadcast_to(cylinder.z, n.shape), n)
     return unit(side, cylinder.R[:, 0]), cylinder.r / jnp.maximum(norm(side), ON_AXIS)
 

@@ -27,7 +27,7 @@ OUTMOST = 1e-5
 
 
 class Choice(NamedTuple):
-    """The best direction n (3,), from the cylinder out, what it hangs on, and the polytope's corners there."""
+    """The best direction n (3,) out of the cylinder, what it hangs on, and the polytope's corners there."""
 
     n: Array
     kind: Array

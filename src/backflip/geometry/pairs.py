@@ -39,8 +39,8 @@ KINDS: tuple[str, ...] = ("plane", "sphere", "capsule", "box", "cylinder", "hull
 class Pair:
     """collide(form_a, p_WA, R_WA, form_b, p_WB, R_WB) of one pair of shapes, with `count` candidates.
 
-    The form of a hull is its corners (v, 3), that of other shapes their size (3,); pairs with hulls want their
-    outlines too.
+    The form of a hull is its corners (v, 3), that of other shapes their size (3,); pairs with hulls want
+    their outlines too.
     """
 
     collide: Callable[..., Touch]

@@ -1,4 +1,4 @@
-"""Two flat patches laid upon each other along a direction n: where their outlines meet, and four points of it.
+"""Two flat patches laid upon each other along a direction n: where their outlines meet, and four points.
 
 Coordinates are along two axes square to n, then along n: rows of F. [m]
 """
@@ -25,7 +25,7 @@ HINT = (0.62, 0.31, 0.72)
 
 
 class Patch(NamedTuple):
-    """A convex polygon: corners (m, 3) in turn, counter-clockwise about its unit normal (3,); some may repeat."""
+    """A convex polygon: corners (m, 3), counter-clockwise about its unit normal (3,); some may repeat."""
 
     corners: Array
     normal: Array
@@ -49,7 +49,7 @@ def four_points(first: Array, points: Array, there: Array, F: Array, size: Array
     return Touch(gap, jnp.broadcast_to(F[2], place.shape), vecmat(place, F))
 
 
-def meet(region: Patch, incident: Patch, F: Array, side: int) -> tuple[Array, Array]:
+def meet(region: Patch, incident: Patch, F: Array, side: Array | int) -> tuple[Array, Array]:
     """Outline of what two patches share, seen along n: rows (x, y, gap, middle) (2k + m, 4); which exist.
 
     Ends of the incident's k edges within the region, and the region's m corners within the incident.

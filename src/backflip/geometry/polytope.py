@@ -64,10 +64,10 @@ def near_corners(axis: Axis, a: Array, b: Array) -> Near:
     beta3 = safe_divide(dot(cross(v, w[0]), plane), square, IN_LINE)
     gamma3 = safe_divide(dot(cross(w[0], u), plane), square, IN_LINE)
     beta2 = safe_divide(-dot(w[0], u), dot(u, u), 0.0)
-    beta = jnp.where(axis.count > 2, beta3, jnp.where(axis.count > 1, beta2, 0))
-    gamma = jnp.where(axis.count > 2, gamma3, 0)
+    beta = jnp.where(axis.rank > 2, beta3, jnp.where(axis.rank > 1, beta2, 0))
+    gamma = jnp.where(axis.rank > 2, gamma3, 0)
     way = w[0] + beta * u + gamma * v
-    n = jnp.where(axis.count > 2, plane * sign(dot(plane, axis.n)), way)
+    n = jnp.where(axis.rank > 2, plane * sign(dot(plane, axis.n)), way)
     n = unit(n, axis.n)
     point_a = a[0] + beta * (a[1] - a[0]) + gamma * (a[2] - a[0])
     point_b = b[0] + beta * (b[1] - b[0]) + gamma * (b[2] - b[0])
@@ -88,7 +88,9 @@ def touch_one(near: Near, radius: Array, origin: Array) -> Touch:
     return Touch(gap[None], near.n[None], (origin + near.middle + near.n * (radius / 2))[None])
 
 
-def touch_four(near: Near, region: Patch, incident: Patch, side: int, R: Array, origin: Array) -> Touch:
+def touch_four(
+    near: Near, region: Patch, incident: Patch, side: Array | int, R: Array, origin: Array
+) -> Touch:
     """Four candidates: the nearest point, and others where the two patches lie upon each other."""
     F = frame_along(near.n, R)
     place = matvec(F, near.middle)

@@ -1,4 +1,4 @@
-"""Lines and circles in space: where a cylinder's rim or axis runs nearest to an edge, an axis or another rim."""
+"""Lines and circles: where a cylinder's rim or axis runs nearest to an edge, an axis or another rim."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from jax.lax import stop_gradient
 
 from backflip.geometry.choose import sign
 from backflip.geometry.polytope import Near
-from backflip.math import cross, dot, norm, safe_divide, unit
+from backflip.math import cross, dot, norm, unit
 
 # Newton steps towards the nearest point of a rim
 STEPS = 10
@@ -19,7 +19,7 @@ SINGULAR = 1e-10
 
 
 class Drum(NamedTuple):
-    """A cylinder in its place: axes R (3, 3), z along the axis, centre c (3,) [m], half its length h, radius r [m]."""
+    """A cylinder in its place: centre c (3,) [m], axes R (3, 3), z along it, half its length h, radius r."""
 
     c: Array
     R: Array
@@ -71,22 +71,28 @@ def angle_of(cylinder: Drum, n: Array) -> Array:
 def near_curves(a: Curve, u: Array, b: Curve, v: Array, n: Array) -> Near:
     """Where curves a and b are stationary to each other, from u and v close by; n (3,) says which way is out.
 
-    One Newton step, whose gradient is that of the exact solution.
+    One Newton step to be there, and one more whose gradient is that of the exact solution.
     """
-    #   F = (t_a · d, t_b · d),  d = b − a;   F'= [[k_a · d − t_a², t_a · t_b], [−t_a · t_b, k_b · d + t_b²]]
-    u, v = stop_gradient((u, v))
-    (p, s, k), (q, t, m) = a.at(u), b.at(v)
-    d = q - p
-    aa, ab, bb = stop_gradient((dot(k, d) - dot(s, s), dot(s, t), dot(m, d) + dot(t, t)))
-    det = aa * bb + ab * ab
-    per = safe_divide(jnp.ones_like(det), det, 0.0)
-    clear = jnp.abs(det) > SINGULAR * stop_gradient(dot(s, s) * dot(t, t))
-    per = jnp.where(clear, per, 0)
-    f, g = dot(s, d), dot(t, d)
-    (p, s, _), (q, t, _) = a.at(u - (bb * f - ab * g) * per), b.at(v - (ab * f + aa * g) * per)
+    held_a, held_b = stop_gradient((a, b))
+    u, v = stop_gradient(_step(held_a, u, held_b, v))
+    u, v = _step(a, u, b, v)
+    (p, s, _), (q, t, _) = a.at(u), b.at(v)
     way = cross(s, t)
     way = unit(way * sign(dot(way, n)), n)
     return Near(way, dot(way, q - p), (p + q) / 2)
+
+
+def _step(a: Curve, u: Array, b: Curve, v: Array) -> tuple[Array, Array]:
+    """A Newton step of u and v, with its matrix held."""
+    #   F = (t_a · d, t_b · d),  d = b − a;   F' = [[k_a · d − t_a², t_a · t_b], [−t_a · t_b, k_b · d + t_b²]]
+    (p, s, k), (q, t, m) = a.at(u), b.at(v)
+    d = q - p
+    f, g = dot(s, d), dot(t, d)
+    aa, ab, bb = stop_gradient((dot(k, d) - dot(s, s), dot(s, t), dot(m, d) + dot(t, t)))
+    det = aa * bb + ab * ab
+    clear = jnp.abs(det) > SINGULAR * stop_gradient(dot(s, s) * dot(t, t))
+    per = jnp.where(clear, 1 / jnp.where(clear, det, 1), 0)
+    return u - (bb * f - ab * g) * per, v - (ab * f + aa * g) * per
 
 
 def rim_line(cylinder: Drum, q: Array, e: Array) -> Array:

@@ -85,7 +85,7 @@ class Cylinder:
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """The convex hull of points (n, 3) [m], which say themselves where it is; points inside it are left out."""
+    """The convex hull of points (n, 3) [m], which say where it is; points inside it are left out."""
 
     points: Sequence[Sequence[float]] | np.ndarray
     kind: ClassVar[str] = "hull"
@@ -131,7 +131,7 @@ class Solid(NamedTuple):
 
 
 def bulk(kind: str, form: Array, outline: Outline | None = None) -> Bulk:
-    """The bulk of a solid: of a hull with its outline from its corners (v, 3), of others from their size (3,)."""
+    """The bulk of a solid: of a hull from its corners (v, 3) and outline, of others from their size (3,)."""
     if outline is not None:
         return Bulk(*hull_bulk(outline, form))
     return Bulk(volume(kind, form), jnp.zeros(3, form.dtype), jnp.diag(unit_inertia(kind, form)))

@@ -106,7 +106,7 @@ class Topology:
         for i, k in self.pairs:
             a, b = self.shapes[i], self.shapes[k]
             members.setdefault(((a.kind, b.kind), (a.outline, b.outline)), []).append((i, k))
-        return tuple(PairGroup(*key, tuple(pairs)) for key, pairs in members.items())
+        return tuple(PairGroup(kinds, outlines, tuple(pairs)) for (kinds, outlines), pairs in members.items())
 
     def corners(self, shape: int) -> slice:
         """Where the corners of a hull are in the Model's `vertices`."""

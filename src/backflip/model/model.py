@@ -29,7 +29,7 @@ class Model(eqx.Module):
     """(n, 3) [rad/s] angular velocity at the start, in W"""
 
     size: Array
-    """(s, 3) [m] sphere: radius; capsule, cylinder: radius, length; box: edge lengths; 0 for planes and hulls"""
+    """(s, 3) [m] sphere: radius; capsule, cylinder: radius, length; box: edges; 0 for planes and hulls"""
     vertices: Array
     """(v, 3) [m] corners of all hulls, one after the other, in the shapes' frames"""
     p_BS: Array

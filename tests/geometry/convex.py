@@ -28,11 +28,6 @@ def _stones() -> tuple[Hull, Hull]:
 STONES = _stones()
 
 
-def stone(which: int) -> Hull:
-    """The hull that stands first or second in a pair."""
-    return STONES[which]
-
-
 def outlines(kinds: tuple[str, str]) -> list[Outline | None]:
     return [STONES[k].outline if kind == "hull" else None for k, kind in enumerate(kinds)]
 
@@ -43,17 +38,19 @@ def scene_of(kinds: tuple[str, str], n: int, seed: int) -> Scene:
     for k, kind in enumerate(kinds):
         if kind == "hull":
             maps = np.eye(3) * rng.uniform(0.6, 1.4, (n, 1, 3)) + 0.2 * rng.normal(size=(n, 3, 3))
-            scene[3 * k] = np.einsum("vj,nij->nvi", STONES[k].vertices, maps) + 0.1 * rng.normal(size=(n, 1, 3))
+            corners = np.einsum("vj,nij->nvi", STONES[k].vertices, maps)
+            scene[3 * k] = corners + 0.1 * rng.normal(size=(n, 1, 3))
     return scene
 
 
-def still_scene(kinds: tuple[str, str]) -> Scene:
-    """Poses where things coincide, touch or run parallel; hulls are boxes bent a little or not at all."""
+def still_scenes(kinds: tuple[str, str], n: int) -> list[Scene]:
+    """Poses where things coincide, touch or run parallel, n at a time."""
     scene = degenerate_scene(kinds)
     for k, kind in enumerate(kinds):
         if kind == "hull":
             scene[3 * k] = STONES[k].vertices * scene[3 * k][:, None]
-    return scene
+    starts = range(0, len(scene[0]), n)
+    return [[x[np.arange(i, i + n) % len(x)] for x in scene] for i in starts]
 
 
 def moved(scene: Scene) -> Scene:

@@ -65,11 +65,13 @@ def _rods(parts: list[Part], anchors: list[np.ndarray]) -> list[Part]:
 def _nearest(part: Part, p: np.ndarray) -> tuple[np.ndarray, float]:
     """The point of a part's core nearest to p (3,) [m], in B, and how far p is outside its skin [m]."""
     R = np.asarray(part.R_BS)
-    a, b, c = part.size
-    half = {"sphere": (0, 0, 0), "capsule": (0, 0, b / 2), "box": (a / 2, b / 2, c / 2)}[part.kind]
+    a, b, _ = part.size
+    # of a hull and a cylinder the box around them
+    low, high = part.block
+    half = {"sphere": np.zeros(3), "capsule": np.array([0, 0, b / 2])}.get(part.kind)
     p_S = R.T @ (p - part.p_BS)
-    core = np.clip(p_S, np.negative(half), half)
-    skin = 0.0 if part.kind == "box" else a
+    core = np.clip(p_S, low, high) if half is None else np.clip(p_S, -half, half)
+    skin = 0.0 if half is None else a
     return part.p_BS + R @ core, float(np.linalg.norm(p_S - core)) - skin
 
 

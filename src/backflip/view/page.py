@@ -106,6 +106,7 @@ def _part(part: Part) -> dict:
         "p_BS": np.asarray(part.p_BS, float).tolist(),
         "q_BS": _quaternions(np.asarray(part.R_BS, float)).tolist(),
         "colour": colour_of(part),
+        "surface": [] if part.corners is None else part.corners[part.triangles].reshape(-1).tolist(),
     }
 
 

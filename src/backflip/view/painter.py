@@ -72,9 +72,8 @@ class Painter:
         if part.body != WORLD:
             R_WB = self.scene.R_WB[i, part.body]
             p, R = self.scene.p_WB[i, part.body] + R_WB @ p, R_WB @ R
-        return Solid(
-            part.kind, np.asarray(part.size, np.float32), p - self.target(i), R, rgb(colour_of(part))
-        )
+        size, colour = np.asarray(part.size, np.float32), rgb(colour_of(part))
+        return Solid(part.kind, size, p - self.target(i), R, colour, part.block, part.walls)
 
     def _backdrop(self, planes: list[Solid], sun: SunMap) -> tuple[np.ndarray, np.ndarray]:
         """Sky and planes (height, width, 3) as bytes, and how far away they are (height, width) [m]."""
@@ -125,7 +124,7 @@ class Painter:
             return
         eye = self.camera.distance * EYE
         o = (solid.R.T @ (eye - solid.p)).astype(np.float32)[:, None, None]
-        t, n = hit(solid.kind, solid.size, o, turned(solid.R.T, d))
+        t, n = hit(solid.kind, solid.size, o, turned(solid.R.T, d), solid.walls)
         near = t < depth[box]
         t, n, d = t[near], n[:, near], d[:, near]
         depth[box][near] = t

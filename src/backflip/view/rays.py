@@ -20,13 +20,16 @@ class Solid:
     """(3,) [m] and (3, 3) its frame S in the world's axes"""
     colour: np.ndarray
     """(3,) red, green, blue from 0 to 255"""
+    block: tuple[np.ndarray, np.ndarray]
+    """(3,) and (3,) [m] low and high corners of a box around it, in S"""
+    walls: np.ndarray | None = None
+    """(f, 4) of a hull: n and c of every face, n · x ≤ c inside, in S"""
 
     @cached_property
     def corners(self) -> np.ndarray:
         """(8, 3) [m] of a box around it."""
-        a, b, _ = self.size
-        half = {"sphere": (a, a, a), "capsule": (a, a, a + b / 2), "box": self.size / 2}[self.kind]
-        return self.p + (corner_signs() * half) @ self.R.T
+        low, high = self.block
+        return self.p + ((low + high) / 2 + corner_signs() * (high - low) / 2) @ self.R.T
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -40,14 +43,52 @@ def turned(R: np.ndarray, v: np.ndarray) -> np.ndarray:
     return np.einsum("ij,j...->i...", R.astype(np.float32), v)
 
 
-def hit(kind: str, size: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where rays o + t d, |d| = 1, meet a solid about the origin: t, inf for a miss, and the normal there.
+def hit(
+    kind: str, size: np.ndarray, o: np.ndarray, d: np.ndarray, walls: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where rays o + t d, |d| = 1, meet a solid: t, inf for a miss, and the normal there.
 
-    size: [m] as in Part; o: [m], d: in S, broadcast together
+    size: [m] as in Part; walls: of a hull, as in Solid; o: [m], d: in S, broadcast together
     """
     if kind == "box":
         return _hit_box(size / 2, o, d)
+    if kind == "cylinder":
+        return _hit_cylinder(size[0], size[1] / 2, o, d)
+    if walls is not None:
+        return _hit_walls(walls.astype(np.float32), o, d)
     return _hit_round(size[0], size[1] / 2 if kind == "capsule" else 0.0, o, d)
+
+
+def _hit_walls(walls: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Between the planes of a hull's faces: in through the last, out through the first."""
+    shape = np.broadcast(o[0], d[0]).shape
+    t_in, t_out = np.full(shape, -np.inf, np.float32), np.full(shape, np.inf, np.float32)
+    normal = np.zeros((3, *shape), np.float32)
+    for x, y, z, c in walls:
+        n = np.array([x, y, z]).reshape(3, *(1,) * len(shape))
+        fall = dot(n, d)
+        fall = np.where(np.abs(fall) < 1e-9, np.float32(-1e-9), fall)
+        t = (c - dot(n, o)) / fall
+        later = (fall < 0) & (t > t_in)
+        t_in = np.where(later, t, t_in)
+        normal = np.where(later, n, normal)
+        t_out = np.where(fall > 0, np.minimum(t, t_out), t_out)
+    return np.where((t_in < t_out) & (t_in > 0), t_in, np.inf), normal
+
+
+def _hit_cylinder(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Between the two caps, and within the endless cylinder: in through the last, out through the first."""
+    up = np.where(np.abs(d[2]) < 1e-9, np.float32(1e-9), d[2])
+    caps_in, caps_out = -o[2] / up - half / np.abs(up), -o[2] / up + half / np.abs(up)
+    a = np.maximum(d[0] ** 2 + d[1] ** 2, np.float32(1e-12))
+    inner = a * radius**2 - (o[0] * d[1] - o[1] * d[0]) ** 2
+    middle, spread = -(o[0] * d[0] + o[1] * d[1]) / a, np.sqrt(np.maximum(inner, 0)) / a
+    t = np.maximum(caps_in, middle - spread)
+    side = middle - spread >= caps_in
+    n = np.stack(np.broadcast_arrays((o[0] + t * d[0]) / radius, (o[1] + t * d[1]) / radius, 0 * t))
+    cap = np.stack(np.broadcast_arrays(0 * t, 0 * t, -np.sign(up)))
+    seen = (inner > 0) & (t < np.minimum(caps_out, middle + spread)) & (t > 0)
+    return np.where(seen, t, np.inf), np.where(side, n, cap)
 
 
 def _hit_box(half: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -99,9 +99,16 @@ function keep_upright() {
 
 // ---- actors: parts on bodies, paths, ground ----------------------------------------------------
 
-function solid(kind, [a, b, c]) {
+function solid({ kind, size: [a, b, c], surface }) {
   if (kind === "sphere") return new THREE.SphereGeometry(a, 48, 32);
   if (kind === "box") return new THREE.BoxGeometry(a, b, c);
+  if (kind === "cylinder") return new THREE.CylinderGeometry(a, a, b, 64).rotateX(Math.PI / 2);
+  if (kind === "hull") {
+    const corners = new THREE.BufferAttribute(new Float32Array(surface), 3);
+    const hull = new THREE.BufferGeometry().setAttribute("position", corners);
+    hull.computeVertexNormals(); // no corner is shared: faces stay flat
+    return hull;
+  }
   return new THREE.CapsuleGeometry(a, b, 16, 40).rotateX(Math.PI / 2); // three.js has it along y
 }
 
@@ -119,7 +126,7 @@ function skin(kind, colour) {
 
 function add_part(part, parent) {
   const material = new THREE.MeshStandardMaterial({ roughness: 0.55, metalness: 0.05, ...skin(part.kind, part.colour) });
-  const mesh = new THREE.Mesh(solid(part.kind, part.size), material);
+  const mesh = new THREE.Mesh(solid(part), material);
   mesh.castShadow = mesh.receiveShadow = true;
   mesh.position.fromArray(part.p_BS);
   mesh.quaternion.fromArray(part.q_BS);

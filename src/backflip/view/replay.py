@@ -63,10 +63,22 @@ def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
 
     states = getattr(trajectory, "state", trajectory)
     p_WB, R_WB = np.asarray(states.p_WB, float), np.asarray(states.R_WB, float)
-    sizes, p_BS, R_BS = (np.asarray(x, float) for x in (model.size, bodies_of(model).p_BS, model.R_BS))
-    parts = tuple(
-        Part(kind=cast(Kind, fact.kind), size=tuple(sizes[i]), body=fact.body, p_BS=p_BS[i], R_BS=R_BS[i])
-        for i, fact in enumerate(model.topology.shapes)
-    )
+    p_BS = np.asarray(bodies_of(model).p_BS, float)
+    parts = tuple(_part_of(model, i, p_BS[i]) for i in range(len(model.topology.shapes)))
     times = dt * np.arange(len(p_WB))
     return Scene((*parts, *bones_of(model, parts)), p_WB, R_WB, times, forces_of(model, states))
+
+
+def _part_of(model: "Model", i: int, p_BS: np.ndarray) -> Part:
+    """Shape i of a Model, riding on the centre of mass of its body."""
+    fact, size = model.topology.shapes[i], np.asarray(model.size[i], float)
+    outline = fact.outline
+    return Part(
+        kind=cast(Kind, fact.kind),
+        size=tuple(size),
+        body=fact.body,
+        p_BS=tuple(p_BS),
+        R_BS=np.asarray(model.R_BS[i], float),
+        corners=None if outline is None else np.asarray(model.form(i), float),
+        triangles=None if outline is None else outline.triangles,
+    )

@@ -7,7 +7,7 @@ import numpy as np
 
 from backflip.view.colour import GROUND, PALETTE
 
-Kind = Literal["sphere", "box", "capsule", "plane"]
+Kind = Literal["sphere", "box", "capsule", "cylinder", "hull", "plane"]
 
 WORLD = -1
 """Body index of parts that never move."""
@@ -19,8 +19,8 @@ class Part:
 
     kind: Kind
     size: tuple[float, float, float]
-    """[m] sphere (radius, 0, 0); box: edge lengths; capsule (radius, length of its cylinder along
-    local z, 0); plane (0, 0, 0): endless, with local z as its normal"""
+    """[m] sphere (radius, 0, 0); box: edge lengths; capsule and cylinder (radius, length of the
+    cylinder along local z, 0); hull (0, 0, 0); plane (0, 0, 0): endless, with local z as its normal"""
     body: int = WORLD
     p_BS: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """[m]"""
@@ -31,13 +31,39 @@ class Part:
     )
     colour: str | None = None
     """CSS hex colour; by body in turn where not given"""
+    corners: np.ndarray | None = None
+    """(v, 3) [m] of a hull, in S"""
+    triangles: np.ndarray | None = None
+    """(t, 3) of a hull's surface: corners by number, counter-clockwise from outside"""
+
+    @property
+    def block(self) -> tuple[np.ndarray, np.ndarray]:
+        """Low and high corners (3,) [m] of a box around it, in S; of a plane its origin."""
+        if self.corners is not None:
+            return self.corners.min(axis=0), self.corners.max(axis=0)
+        a, b, c = self.size
+        half = {"sphere": (a, a, a), "capsule": (a, a, a + b / 2), "cylinder": (a, a, b / 2)}
+        high = np.array(half.get(self.kind, (a / 2, b / 2, c / 2)))
+        return -high, high
+
+    @property
+    def walls(self) -> np.ndarray | None:
+        """(f, 4) of a hull: unit normal and offset [m] of every triangle, in S."""
+        if self.corners is None:
+            return None
+        a, b, c = self.corners[self.triangles].swapaxes(0, 1)
+        n = np.cross(b - a, c - a)
+        n /= np.linalg.norm(n, axis=1, keepdims=True)
+        return np.concatenate([n, (n * a).sum(axis=1, keepdims=True)], axis=1)
 
     @property
     def reach(self) -> float:
         """[m] distance from the origin of S to the farthest point; 0 for a plane, which has none."""
+        if self.corners is not None:
+            return float(np.linalg.norm(self.corners, axis=1).max())
         a, b, c = self.size
-        far = {"sphere": a, "box": float(np.hypot(np.hypot(a, b), c)) / 2, "capsule": a + b / 2, "plane": 0.0}
-        return far[self.kind]
+        round = {"sphere": a, "capsule": a + b / 2, "cylinder": float(np.hypot(a, b / 2))}
+        return round.get(self.kind, float(np.hypot(np.hypot(a, b), c)) / 2)
 
 
 @dataclass(frozen=True)
@@ -126,12 +152,15 @@ def frame(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
 
 def bounds(scene: Scene, part: Part) -> tuple[np.ndarray, np.ndarray]:
     """Low and high corners (T, 3) [m] of a box around a part; (1, 3) for a part of the world."""
-    a, b, c = part.size
-    half = {"sphere": (0.0, 0.0, 0.0), "capsule": (0.0, 0.0, b / 2), "box": (a / 2, b / 2, c / 2)}[part.kind]
+    a, b, _ = part.size
+    low, high = part.block
+    cores = {"sphere": (0.0, 0.0, 0.0), "capsule": (0.0, 0.0, b / 2)}
+    half = np.array(cores.get(part.kind, (high - low) / 2))
     p, R = np.asarray(part.p_BS)[None], np.asarray(part.R_BS)[None]
     if part.body != WORLD:
         # p_WS = p_WB + R_WB p_BS
         p = scene.p_WB[:, part.body] + scene.R_WB[:, part.body] @ p[0]
         R = scene.R_WB[:, part.body] @ R
-    out = np.abs(R) @ half + (0.0 if part.kind == "box" else a)
-    return p - out, p + out
+    out = np.abs(R) @ half + (a if part.kind in cores else 0.0)
+    middle = p + R @ ((low + high) / 2)
+    return middle - out, middle + out

@@ -41,7 +41,7 @@ class SunMap:
         start = np.stack([*np.meshgrid(x, y), np.full((len(y), len(x)), above)])
         R = self.axes @ solid.R  # from S to the sun's axes
         o = turned(R.T, start.astype(np.float32)) - (solid.R.T @ solid.p).astype(np.float32)[:, None, None]
-        t, _ = hit(solid.kind, solid.size, o, -R[2].astype(np.float32)[:, None, None])
+        t, _ = hit(solid.kind, solid.size, o, -R[2].astype(np.float32)[:, None, None], solid.walls)
         self.height[box] = np.maximum(self.height[box], above - t)
 
     def lit(self, p: np.ndarray, slack: float = 0.0) -> np.ndarray:

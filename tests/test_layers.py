@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "robots": {PUBLIC, "model"},
     "view": {"math", "geometry", "model", "dynamics"},
     "bridges": {PUBLIC},
-    "experiments": {PUBLIC, "keep", "view", "robots"},
+    "experiments": {PUBLIC, "geometry", "keep", "view", "robots"},
     "cli": {"experiments", "view"},
     "__init__": {"public"},
     "public": {

@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     view = add("view", _view, "Open a replay page in the browser.")
     view.add_argument("file", metavar="FILE", type=Path)
     add("gradients", _gradients, "Check every gradient against differences and write the table.", out)
+    add("shapes", _shapes, "Compare every pair with cylinders and hulls with coal and write the table.", out)
     bench = add("bench", _bench, "Measure speed beside XLA and MuJoCo, every claim in one run.", as_json)
     bench.add_argument("--quick", action="store_true", help="a short form, to see that everything runs")
     bench.add_argument("--resume", action="store_true", help="go on with an interrupted run")
@@ -174,6 +175,16 @@ def _gradients(asked: argparse.Namespace) -> int:
 
     _cache_compilations()
     print(importlib.import_module("backflip.experiments.gradients").write_table(asked.out))
+    return OK
+
+
+def _shapes(asked: argparse.Namespace) -> int:
+    import importlib
+
+    try:
+        print(importlib.import_module("backflip.experiments.shapes").write_table(asked.out))
+    except ValueError as reason:
+        raise Refused(str(reason)) from reason
     return OK
 
 

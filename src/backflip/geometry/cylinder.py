@@ -32,7 +32,8 @@ def cylinder_of(size: Array, p: Array, R: Array) -> Drum:
 
 def radial(cylinder: Drum, n: Array) -> Array:
     """The unit vector (3,) square to the axis in which a cylinder reaches farthest along n."""
-    side = n - dot(n, cylinder.z) * cylinder.z
+    # along the axes, so that no rounding of n's long part along z is left in its short part
+    side = matvec(cylinder.R[:, :2], vecmat(n, cylinder.R[:, :2]))
     sine = stop_gradient(norm(side))
     direction = unit(side, cylinder.R[:, 0])
     direction = jnp.where(sine > NO_LOWEST, direction, stop_gradient(direction))

@@ -11,7 +11,7 @@ from backflip.geometry.choose import pick, sign
 from backflip.geometry.cylinder import support
 from backflip.geometry.polytope import Near
 from backflip.geometry.rim import Drum, angle_of, near_curves, rim, rim_line
-from backflip.math import cross, dot, norm, unit
+from backflip.math import cross, dot, norm, unit, vecmat
 
 CAP_A, CAP_B, CURVES = range(3)
 # where the search for two rims begins, all around, and its Newton steps, none of them longer than this [rad]
@@ -132,7 +132,7 @@ def _tilted(a: Drum, b: Drum, t: Array) -> Array:
 def _far(cylinder: Drum, n: Array) -> Array:
     """The point (k, 3) farthest along n, from the centre."""
     up = dot(n, cylinder.z)[:, None]
-    flat = unit(n - up * cylinder.z, cylinder.R[:, 0])
+    flat = unit(vecmat(n, cylinder.R[:, :2]) @ cylinder.R[:, :2].T, cylinder.R[:, 0])
     return cylinder.h * sign(up) * cylinder.z + cylinder.r * flat
 
 

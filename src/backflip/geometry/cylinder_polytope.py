@@ -22,8 +22,8 @@ from backflip.math import cross, dot, matvec, norm, unit, vecmat
 
 CAP, FACE, CORNER, BESIDE, SIDE, RIM = range(6)
 """What a direction hangs on."""
-# an edge counts where no corner is farther out by more than this part of the size
-OUTMOST = 1e-5
+# a corner or an edge counts where no corner is farther out by more than so many margins
+OUTMOST = 4
 
 
 class Choice(NamedTuple):
@@ -106,7 +106,7 @@ def _best(cylinder: Drum, points: Array, outline: Outline) -> Choice:
     # a corner counts where it is the lowest; those come last
     corners = jnp.tile(points - cylinder.c, (2, 1))
     level = jnp.concatenate([lowest[: -len(corners)], dot(n[-len(corners) :], corners)])
-    score = jnp.where(level - lowest < OUTMOST * size, level - cylinder.reach(n), -jnp.inf)
+    score = jnp.where(level - lowest < OUTMOST * margin(size), level - cylinder.reach(n), -jnp.inf)
     score, row = pick(score, jnp.concatenate([n, hangs_on], -1))
     if outline.edges:
         across, other = _across_edges(cylinder, points, outline, size)
@@ -152,7 +152,7 @@ def _across_edges(cylinder: Drum, points: Array, outline: Outline, size: Array) 
         across = unit(cross(cylinder.z, e), cylinder.R[:, 0])
         n = jnp.concatenate([jnp.stack([across, -across]), rim_line(cylinder, q, e)])
         level, lowest = dot(n, q - cylinder.c), _lowest(n, points - cylinder.c)
-        score = jnp.where(level - lowest < OUTMOST * size, level - cylinder.reach(n), -jnp.inf)
+        score = jnp.where(level - lowest < OUTMOST * margin(size), level - cylinder.reach(n), -jnp.inf)
         score, row = pick(score, jnp.concatenate([n, kinds, jnp.tile(numbers, (4, 1))], -1))
         wins = score > best[0]
         return (jnp.where(wins, score, best[0]), jnp.where(wins, row, best[1])), None

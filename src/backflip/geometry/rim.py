@@ -12,8 +12,16 @@ from backflip.math import cross, dot, norm, unit
 
 # Newton steps towards the nearest point of a rim
 STEPS = 10
-# cotangent of the smallest angle on an ellipse that is told from its end
-FAR = 1e6
+# cotangent of the smallest angle on an ellipse that is told from its end, and its least half axis in radii
+FAR = 1e10
+EDGEWISE = 1e-7
+# sin² below which curves run alongside each other; distance² in tangents² below which they touch
+ALONGSIDE = 1e-4
+TOUCHING = 1e-6
+# cosine to the direction that was looked for, below which Newton's steps have gone astray
+STRAY = 0.99
+# sin² below which a line is parallel to the axis
+PARALLEL = 1e-10
 # a Newton step with a determinant below this part of its largest possible goes nowhere
 SINGULAR = 1e-10
 
@@ -69,17 +77,29 @@ def angle_of(cylinder: Drum, n: Array) -> Array:
 
 
 def near_curves(a: Curve, u: Array, b: Curve, v: Array, n: Array) -> Near:
-    """Where curves a and b are stationary to each other, from u and v close by; n (3,) says which way is out.
+    """Where curves a and b are stationary to each other, from u and v close by; n (3,) is about the way out.
 
-    One Newton step to be there, and one more whose gradient is that of the exact solution.
+    One Newton step to be there, and one more whose gradient is that of the exact solution. Where that leads
+    away from n, n is kept, with gradient 0; the gap's is right nevertheless.
     """
-    held_a, held_b = stop_gradient((a, b))
-    u, v = stop_gradient(_step(held_a, u, held_b, v))
-    u, v = _step(a, u, b, v)
-    (p, s, _), (q, t, _) = a.at(u), b.at(v)
-    way = cross(s, t)
-    way = unit(way * sign(dot(way, n)), n)
+    held_a, held_b, u, v, n = stop_gradient((a, b, u, v, n))
+    s, t = stop_gradient(_step(held_a, u, held_b, v))
+    s, t = _step(a, s, b, t)
+    way = _way_out(a, s, b, t, n)
+    close = stop_gradient(dot(way, n)) > STRAY
+    p, q = a.at(jnp.where(close, s, u))[0], b.at(jnp.where(close, t, v))[0]
+    way = jnp.where(close, way, n)
     return Near(way, dot(way, q - p), (p + q) / 2)
+
+
+def _way_out(a: Curve, u: Array, b: Curve, v: Array, n: Array) -> Array:
+    """The direction square to both curves; from one to the other where they run alongside and apart."""
+    (p, s, _), (q, t, _) = a.at(u), b.at(v)
+    across, d = cross(s, t), q - p
+    crossing = stop_gradient(dot(across, across) > ALONGSIDE * dot(s, s) * dot(t, t))
+    apart = stop_gradient(dot(d, d) > TOUCHING * dot(s, s))
+    way = jnp.where(crossing, across, jnp.where(apart, d, n))
+    return unit(way * sign(dot(way, n)), n)
 
 
 def _step(a: Curve, u: Array, b: Curve, v: Array) -> tuple[Array, Array]:
@@ -103,14 +123,18 @@ def rim_line(cylinder: Drum, q: Array, e: Array) -> Array:
     the nearest of its points to the line's has (x − a(θ)) · a'(θ) = 0.
     """
     ends = jnp.array([1.0, -1.0], q.dtype)
-    k = unit(cross(cylinder.z, e), cross(e, unit(cross(e, cylinder.R[:, 0]), cylinder.R[:, 1])))
+    k, beside = cross(cylinder.z, e), cross(e, cylinder.R[:, 0])
+    k = unit(jnp.where(dot(k, k) > PARALLEL, k, beside), cylinder.R[:, 1])
+    k = unit(k - dot(k, e) * e, k)
     m = cross(e, k)
     m = ends[:, None] * (m * sign(dot(m, cylinder.z)))
-    r, b = cylinder.r, cylinder.r * jnp.abs(dot(e, cylinder.z))
+    r, b = cylinder.r, cylinder.r * jnp.maximum(jnp.abs(dot(e, cylinder.z)), EDGEWISE)
     far = q - cylinder.c - (cylinder.h * ends)[:, None] * cylinder.z
     x, y = dot(far, k), dot(far, m)
-    # with t = cot θ it reads  x r = y b t + (r² − b²) t/√(1 + t²):  from 0 Newton's steps never pass the root
-    t = jnp.zeros_like(x)
+    # with t = cot θ it reads  x r = y b t + (r² − b²) t/√(1 + t²):  from where the second term is at its end,
+    # or from 0, Newton's steps never pass the root
+    beyond = jnp.maximum(jnp.abs(x) * r - (r * r - b * b), 0) / jnp.where(y > 0, y * b, 1)
+    t = jnp.where(y > 0, jnp.minimum(beyond, FAR) * jnp.sign(x), 0)
     for _ in range(STEPS):
         s = 1 / jnp.sqrt(1 + t * t)
         slope = y * b + (r * r - b * b) * s * s * s

@@ -13,7 +13,7 @@ from backflip.dynamics import (
     step,
     total_mass,
 )
-from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere
+from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
 from backflip.keep import Progress, load_weights, save_weights
 from backflip.lanes import backend
 from backflip.learn import (
@@ -89,6 +89,7 @@ __all__ = [
     "energy",
     "fade",
     "health",
+    "hulls_of_mesh",
     "joint_error",
     "load_weights",
     "momentum",

@@ -5,14 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from backflip.geometry import KINDS, Box, Capsule, Plane, Sphere, unit_inertia, volume
+from backflip.geometry import KINDS, Box, Capsule, Cylinder, Plane, Sphere, unit_inertia, volume
 
-SOLIDS = [Sphere(0.4), Capsule(0.3, 0.8), Box((0.4, 0.9, 1.3))]
+SOLIDS = [Sphere(0.4), Capsule(0.3, 0.8), Box((0.4, 0.9, 1.3)), Cylinder(0.5, 0.7)]
 
 
 def inside(kind: str, size: np.ndarray, x: np.ndarray) -> np.ndarray:
     if kind == "box":
         return (np.abs(x) <= size / 2).all(-1)
+    if kind == "cylinder":
+        return (np.hypot(x[:, 0], x[:, 1]) <= size[0]) & (np.abs(x[:, 2]) <= size[1] / 2)
     length = size[1] if kind == "capsule" else 0.0
     core = np.clip(x[:, 2], -length / 2, length / 2)
     return np.linalg.norm(x - core[:, None] * [0, 0, 1], axis=-1) <= size[0]

@@ -31,42 +31,25 @@ def on_face() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def yard():
-    """All sorts of bodies side by side, which do not touch each other, and how the yard moves for 2 s."""
+    """Bodies side by side, which do not touch each other, and how the yard moves for 2 s."""
     b = bf.Builder()
     b.add_ground(friction=MU)
-    many = {"group": "yard"}
-    tumble = {"rotation": (0.4, 0.3, 0.2), "spin": (1, -2, 1), "velocity": (0.3, 0.2, 0), **many}
-    b.add_body("can", bf.Cylinder(RADIUS, 0.3), position=(0, 0, 0.15), **many)
-    b.add_body("log", bf.Cylinder(RADIUS, 0.3), position=(0, 1, RADIUS), rotation=LYING, **many)
-    b.add_body(
-        "wheel",
-        bf.Cylinder(RADIUS, 0.3),
-        position=(0, 2, RADIUS),
-        rotation=LYING,
-        velocity=(0, SPEED, 0),
-        **many,
-    )
-    b.add_body("puck", bf.Cylinder(0.2, 0.05), position=(1, 2, 0.025), **many)
+    tumble = {"rotation": (0.4, 0.3, 0.2), "spin": (1, -2, 1), "velocity": (0.3, 0.2, 0), "group": "yard"}
+    b.add_body("can", bf.Cylinder(RADIUS, 0.3), position=(0, 0, 0.15), group="yard")
+    b.add_body("log", bf.Cylinder(RADIUS, 0.3), position=(0, 1, RADIUS), rotation=LYING, group="yard")
     height = 0.1 / np.sqrt(3)
-    b.add_body("stone", bf.Hull(TETRAHEDRON), position=(1, 0, height), rotation=on_face(), **many)
-    b.add_body("slab", block(0.4, 0.3, 0.1), position=(1, 1, 0.05), **many)
+    b.add_body("stone", bf.Hull(TETRAHEDRON), position=(1, 0, height), rotation=on_face(), group="yard")
     b.add_body("hull", block(0.2, 0.3, 0.4), position=(2, 0, 0.4), **tumble)
     b.add_body("box", bf.Box((0.2, 0.3, 0.4)), position=(2, 0, 0.4), **tumble)
     model = b.build()
-    move = jax.jit(lambda m, s: bf.rollout(SCHEME, m, s, None, steps=200).state)
-    return model, lambda m: move(m, bf.rest(m))
+    move = jax.jit(lambda m: bf.rollout(SCHEME, m, bf.rest(m), None, steps=200).state)
+    return model.topology.bodies.index, model, move
 
 
-@pytest.fixture(scope="module")
-def still(yard):
-    """The yard on level ground: names and states."""
-    model, move = yard
-    return model.topology.bodies.index, move(model)
-
-
-def test_a_can_a_log_and_a_tetrahedron_on_its_face_stay_at_rest(law, still):
-    of, states = still
-    for name in ("can", "log", "stone", "slab"):
+def test_a_can_a_log_and_a_tetrahedron_on_its_face_stay_at_rest(law, yard):
+    of, model, move = yard
+    states = move(model)
+    for name in ("can", "log", "stone"):
         p, v = states.p_WB[:, of(name)], states.v_WB[:, of(name)]
         law("a cylinder on its cap, on its side, a hull at rest: speed", 1, 1e3 * jnp.abs(v).max(), "mm/s")
         law(
@@ -77,29 +60,31 @@ def test_a_can_a_log_and_a_tetrahedron_on_its_face_stay_at_rest(law, still):
         )
 
 
-def test_a_cylinder_sliding_at_v_ends_rolling_at_two_thirds_of_v(law, still):
-    of, states = still
-    v, w = states.v_WB[-1, of("wheel"), 1], states.w_WB[-1, of("wheel"), 0]
+def test_a_cylinder_sliding_at_v_ends_rolling_at_two_thirds_of_v(law, yard):
+    of, model, move = yard
+    pushed = model.velocity.at[of("log"), 1].set(SPEED)
+    states = move(eqx.tree_at(lambda m: m.velocity, model, pushed))
+    v, w = states.v_WB[-1, of("log"), 1], states.w_WB[-1, of("log"), 0]
     assert abs(v + RADIUS * w) < 1e-6
     law("a sliding cylinder ends rolling at 2/3 v", 1, 100 * abs(v / (2 / 3 * SPEED) - 1), "%")
 
 
-def test_a_hull_of_a_boxs_corners_moves_as_the_box(law, still):
-    of, states = still
+def test_a_hull_of_a_boxs_corners_moves_as_the_box(law, yard):
+    of, model, move = yard
+    states = move(model)
     apart = [jnp.abs(x[:, of("hull")] - x[:, of("box")]).max() for x in (states.p_WB, states.R_WB)]
     law("a hull of a box's corners against the box, 2 s of tumbling", 1e-6, max(apart), "m")
 
 
-def test_pucks_and_slabs_stick_below_and_slide_above_the_friction_angle(law, yard):
-    model, move = yard
-    of = model.topology.bodies.index
+def test_cylinders_and_hulls_stick_below_and_slide_above_the_friction_angle(law, yard):
+    of, model, move = yard
     for side in (-1, 1):
         degrees = np.rad2deg(np.arctan(MU)) + side
         states = move(eqx.tree_at(lambda m: m.gravity, model, jnp.array(slope_gravity(degrees))))
         angle = np.deg2rad(degrees)
         slip = 9.81 * (np.sin(angle) - MU * np.cos(angle)) * 2**2 / 2
-        for name in ("puck", "slab"):
-            way = states.p_WB[-1, of(name), 0] - model.position[of(name), 0]
+        for name in ("can", "stone"):
+            way = states.p_WB[-1, of(name), 0] - states.p_WB[0, of(name), 0]
             if side < 0:
                 law("a cylinder, a hull 1° below atan μ creep in 2 s", 1, 1e3 * abs(way), "mm")
             else:
@@ -111,40 +96,33 @@ def test_pucks_and_slabs_stick_below_and_slide_above_the_friction_angle(law, yar
                 )
 
 
-def test_a_can_on_a_hull_on_a_hull_stays_at_rest(law):
+def test_a_hull_on_a_hull_stays_at_rest(law):
     b = bf.Builder()
     b.add_ground(friction=MU)
     b.add_body("low", block(0.3, 0.3, 0.2), position=(0, 0, 0.1))
     b.add_body("high", block(0.3, 0.3, 0.2), position=(0.02, 0.01, 0.3), rotation=(0, 0, 0.3))
-    b.add_body("can", bf.Cylinder(0.1, 0.2), position=(0.0, 0.02, 0.5))
-    b.ignore_contact("low", "can")
+    b.ignore_contact("world", "high")
     model = b.build()
     start = bf.rest(model)
     states = jax.jit(lambda m, s: bf.rollout(SCHEME, m, s, None, steps=1000).state)(model, start)
-    law("a can on two hulls at rest for 10 s: speed", 1, 1e3 * jnp.abs(states.v_WB).max(), "mm/s")
-    law("a can on two hulls at rest for 10 s: place", 1, 1e3 * jnp.abs(states.p_WB - start.p_WB).max(), "mm")
+    law("a hull on a hull at rest for 10 s: speed", 1, 1e3 * jnp.abs(states.v_WB).max(), "mm/s")
+    law("a hull on a hull at rest for 10 s: place", 1, 1e3 * jnp.abs(states.p_WB - start.p_WB).max(), "mm")
 
 
-def test_gradients_of_corners_and_radii_through_a_landing_are_those_of_differences():
+def test_gradients_of_corners_through_a_landing_are_those_of_differences():
     b = bf.Builder()
     b.add_ground(friction=MU)
-    b.add_body("stone", bf.Hull(TETRAHEDRON), position=(0, 0, 0.13), rotation=(0.3, 0.2, 0.1), group="yard")
-    b.add_body("can", bf.Cylinder(0.1, 0.3), position=(1, 0, 0.19), rotation=(0.4, 0.1, 0), group="yard")
+    b.add_body("stone", bf.Hull(TETRAHEDRON), position=(0, 0, 0.15), rotation=(0.3, 0.2, 0.1))
     model = b.build()
-    weight = np.random.default_rng(0).normal(size=(2, 3))
+    weight = np.random.default_rng(0).normal(size=(1, 3))
 
-    def loss(vertices, size):
-        changed = eqx.tree_at(lambda m: (m.vertices, m.size), model, (vertices, size))
+    def loss(vertices):
+        changed = eqx.tree_at(lambda m: m.vertices, model, vertices)
         end = bf.rollout(SCHEME, changed, bf.rest(changed), None, steps=12).state
         return jnp.sum(weight * end.v_WB[-1])
 
-    slope = jax.jit(jax.grad(loss, argnums=(0, 1)))(model.vertices, model.size)
+    slope = jax.jit(jax.grad(loss))(model.vertices)
     value, h = jax.jit(loss), 1e-6
-    rng = np.random.default_rng(1)
-    for k in range(2):
-        rates = [
-            jnp.asarray(rng.normal(size=x.shape) * (np.asarray(x) != 0)) for x in (model.vertices, model.size)
-        ]
-        up, down = (value(model.vertices + s * rates[0], model.size + s * rates[1]) for s in (h, -h))
-        ours = sum(jnp.sum(g * r) for g, r in zip(slope, rates, strict=True))
-        np.testing.assert_allclose(ours, (up - down) / (2 * h), rtol=1e-5, err_msg=str(k))
+    rates = np.random.default_rng(1).normal(size=(3, *model.vertices.shape))
+    differences = [(value(model.vertices + h * r) - value(model.vertices - h * r)) / (2 * h) for r in rates]
+    np.testing.assert_allclose(jnp.sum(slope * rates, (1, 2)), jnp.stack(differences), rtol=1e-5)

@@ -8,6 +8,7 @@ never knows bodies, mass, velocity, time
 Branch-free with static shapes: choices are tournaments of selects, and what is not there is far away.
 """
 
+from backflip.geometry.mesh import hulls_of_mesh
 from backflip.geometry.outline import MAX_VERTICES, Outline
 from backflip.geometry.pairs import KINDS, PAIRS, Pair
 from backflip.geometry.shapes import (
@@ -42,6 +43,7 @@ __all__ = [
     "Sphere",
     "Touch",
     "bulk",
+    "hulls_of_mesh",
     "unit_inertia",
     "volume",
 ]

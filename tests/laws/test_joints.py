@@ -6,7 +6,7 @@ import numpy as np
 from laws.scenes import run
 
 import backflip as bf
-from backflip.robots import chain, four_bar
+from backflip.robots import chain, dog, four_bar
 
 
 def worst_joint_error(model, states):
@@ -30,3 +30,12 @@ def test_a_driven_four_bar_loop_stays_closed(law):
     law(name, 1, 1e3 * worst_joint_error(model, states), "mm")
     turned = states.R_WB[:, 0, 0, 0]
     assert float(turned.min()) < -0.9 and float(turned.max()) > 0.9
+
+
+def test_legs_flung_by_fast_servos_stay_in_their_hips(law):
+    model = dog()
+    flung = jnp.where(jnp.arange(200)[:, None] // 10 % 2 == jnp.arange(8) % 2, 0.7, -0.7)
+    states = run(model, bf.rest(model), dt=0.01, seconds=2, controls=flung)
+    assert float(jnp.abs(states.w_WB).max()) > 15
+    name = "joint error of a quadruped that flings its legs, 2 s at 10 ms"
+    law(name, 1, 1e3 * worst_joint_error(model, states), "mm")

@@ -34,6 +34,7 @@ bench: setup
 	@$(BIN)/backflip bench
 
 reproduce: laws
+	@$(BIN)/pytest --quiet -m slow
 	@$(BIN)/backflip gradients
 	@$(BIN)/backflip run all
 	@$(BIN)/backflip verify

@@ -31,10 +31,14 @@ TOO_COARSE = {
     "quadruped17": "its VJP by friction is off by 2.2e-4, where 1.2e-4, five times XLA's own error, is asked",
 }
 """what is not reached in float32; not run, for each takes more than a minute"""
-COARSE = [
-    pytest.param(n, marks=pytest.mark.xfail(run=False, reason=TOO_COARSE[n]) if n in TOO_COARSE else ())
-    for n in sorted(robots.__all__)
-]
+LONG = ("quadruped", "quadruped17")
+"""a minute each, for XLA has to compile them; the dog, which is much like them, is always looked at"""
+
+
+def robots_to_check(unreached: dict[str, str]) -> list:
+    marks = {n: [pytest.mark.slow] for n in LONG}
+    marks |= {n: [pytest.mark.xfail(run=False, reason=why)] for n, why in unreached.items()}
+    return [pytest.param(n, marks=marks.get(n, ())) for n in sorted(robots.__all__)]
 
 
 def robot(name: str) -> bf.Model:
@@ -108,7 +112,7 @@ shared = jax.vmap(step_and_pull, (None, 0, 0, 0))
 """A batch of one model in different states."""
 
 
-@pytest.mark.parametrize("name", sorted(robots.__all__))
+@pytest.mark.parametrize("name", robots_to_check({}))
 def test_step_and_vjp_are_those_of_xla_to_1e_10_in_float64(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)
@@ -133,7 +137,7 @@ def test_one_robot_alone_is_the_first_of_a_batch(name: str) -> None:
     assert_within(1e-12, errors(alone, jax.tree.map(lambda x: x[0], among)), "alone")
 
 
-@pytest.mark.parametrize("name", COARSE)
+@pytest.mark.parametrize("name", robots_to_check(TOO_COARSE))
 def test_step_and_vjp_are_those_of_xla_to_1e_5_or_to_the_coarseness_of_float32(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)

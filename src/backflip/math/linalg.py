@@ -76,3 +76,21 @@ def whiten(A: Array) -> Array:
     below = -matmul(matmul(W_C, transpose(E)), W_P)
     top = jnp.concatenate([W_P, jnp.zeros_like(Q)], -1)
     return jnp.concatenate([top, jnp.concatenate([below, W_C], -1)], -2)
+
+
+def inverse_factors(A: Array) -> tuple[Array, Array]:
+    """Upper V and unit lower W with A⁻¹ = V W, of small matrices that need no pivoting."""
+    n = A.shape[-1]
+    if n == 1:
+        return 1 / A, jnp.ones_like(A)
+    k = n // 2
+    P, Q, R, S = A[..., :k, :k], A[..., :k, k:], A[..., k:, :k], A[..., k:, k:]
+    # A = [P Q; R S],  V = [V_P −V_P E V_C; 0 V_C],  W = [W_P 0; −W_C F W_P W_C],  C = S − F E
+    V_P, W_P = inverse_factors(P)
+    E, F = matmul(W_P, Q), matmul(R, V_P)
+    V_C, W_C = inverse_factors(S - matmul(F, E))
+    right = jnp.concatenate([-matmul(matmul(V_P, E), V_C), V_C], -2)
+    left = jnp.concatenate([V_P, jnp.zeros_like(R)], -2)
+    top = jnp.concatenate([W_P, jnp.zeros_like(Q)], -1)
+    below = jnp.concatenate([-matmul(W_C, matmul(F, W_P)), W_C], -1)
+    return jnp.concatenate([left, right], -1), jnp.concatenate([top, below], -2)

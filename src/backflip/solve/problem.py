@@ -1,0 +1,115 @@
+"""Rows made alike: bounded rows first, then friction, all without units."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from backflip.solve.rows import Mobility, Rows
+
+
+class Problem(NamedTuple):
+    """w = share · shareᵀ λ + softness λ + offset; r rows = b bounded rows + 2 k tangents of k contacts.
+
+    Bounded rows are the scalar rows and then the normals. Every row moves itself by about 1.
+    """
+
+    share: Array
+    """(r, f)"""
+    offset: Array
+    softness: Array
+    """(r,)"""
+    lower: Array
+    upper: Array
+    """(b,)"""
+    friction: Array
+    """(k,) Coulomb's μ"""
+
+    def normals(self, x: Array) -> Array:
+        """(k,) of something of the bounded rows (b,)."""
+        return x[x.shape[0] - self.friction.shape[0] :]
+
+    def split(self, x: Array) -> tuple[Array, Array]:
+        """Something of every row (r, ...): that of the bounded rows (b, ...) and of the tangents (k, 2, ...)."""
+        b = self.lower.shape[0]
+        return x[:b], x[b:].reshape(-1, 2, *x.shape[1:])
+
+    def velocity(self, impulse: Array) -> Array:
+        """w (r,)."""
+        return self.share @ (impulse @ self.share) + self.softness * impulse + self.offset
+
+
+class Posed(NamedTuple):
+    """A problem, and the way back from it."""
+
+    problem: Problem
+    scale: Array
+    """(r,) [N s] of a unit of impulse, in the order of the problem"""
+    energy: Array
+    """[J] of a unit of impulse times velocity"""
+    place: np.ndarray
+    """(r,) where each row is found in the problem"""
+
+    def impulses(self, found: Array) -> Array:
+        """Impulses (r,) [N s] in the order of the rows."""
+        return (self.scale * found)[self.place]
+
+    def unscaled(self, impulse: Array) -> Array:
+        """The other way."""
+        return impulse[np.argsort(self.place)] / self.scale
+
+
+SMALLEST = 1e-9
+"""[√J] below this nothing is asked of the rows, and nothing is divided by it"""
+
+
+def pose(rows: Rows, mobility: Mobility, velocity: Array) -> Posed:
+    """Rows made alike.
+
+    With λ = λ̂ σ/√A and w = ŵ σ √A, A the diagonal, λ w is λ̂ ŵ σ² for every row: the scale changes no
+    solution and no point of the central path, so no derivative is taken of it.
+    """
+    order, s = _order(rows), rows.lower.shape[0]
+    k = (order.size - s) // 3
+    mu = jnp.concatenate([x.reshape(-1) for x in rows.friction]) if k else jnp.zeros(0, velocity.dtype)
+    A = (mobility.diagonal() + rows.softness)[order]
+    moves = _with_normals(A > rows.least[order], s, k)
+    root = jnp.sqrt(jax.lax.stop_gradient(jnp.where(moves, A, 1)))
+    tangent = jnp.repeat(jnp.max(root[s + k :].reshape(-1, 2), -1), 2)
+    root = jnp.concatenate([root[: s + k], tangent])
+    # a row that moves nothing stands alone and wants nothing; as a normal it parts
+    alone = jnp.zeros(order.size, velocity.dtype).at[s : s + k].set(1)
+    offset = jnp.where(moves, (velocity - rows.target)[order] / root, alone)
+    free = jnp.full(k, jnp.inf, velocity.dtype)
+    lower = jnp.concatenate([rows.lower * root[:s], jnp.zeros_like(free)])
+    upper = jnp.concatenate([rows.upper * root[:s], free])
+    size = jax.lax.stop_gradient(_size(jnp.where(moves, offset, 0)[: s + k], lower, upper))
+    problem = Problem(
+        share=jnp.where(moves[:, None], mobility.share[order] / root[:, None], 0),
+        offset=jnp.where(moves, offset / size, alone),
+        softness=jnp.where(moves, rows.softness[order] / (root * root), 1),
+        lower=lower / size,
+        upper=upper / size,
+        friction=mu * root[s + k :: 2] / root[s : s + k],
+    )
+    return Posed(problem, size / root, size * size, np.argsort(order))
+
+
+def _order(rows: Rows) -> np.ndarray:
+    """(r,) scalar rows, normals, tangents."""
+    s, r = rows.lower.shape[0], rows.target.shape[0]
+    contact = np.arange(s, r).reshape(-1, 3)
+    return np.concatenate([np.arange(s), contact[:, 0], contact[:, 1:].reshape(-1)])
+
+
+def _with_normals(moves: Array, s: int, k: int) -> Array:
+    """Tangents move nothing where their normal does not."""
+    return jnp.concatenate([moves[: s + k], moves[s + k :] & jnp.repeat(moves[s : s + k], 2)])
+
+
+def _size(offset: Array, lower: Array, upper: Array) -> Array:
+    """The largest impulse that a bounded row would give if it were alone."""
+    alone = jnp.clip(-offset, lower, upper)
+    return jnp.maximum(jnp.max(jnp.abs(alone), initial=0), SMALLEST)

@@ -46,7 +46,7 @@ from backflip.model import (
     rest,
 )
 from backflip.sense import observe
-from backflip.solve import PGS, Cone, Pyramid
+from backflip.solve import PGS, Cone, Implicit, InteriorPoint, Pyramid, Unrolled
 from backflip.view import save_frames, save_replay
 
 __all__ = [
@@ -66,6 +66,8 @@ __all__ = [
     "Elman",
     "Health",
     "Hull",
+    "Implicit",
+    "InteriorPoint",
     "JointAngle",
     "JointRate",
     "Log",
@@ -80,6 +82,7 @@ __all__ = [
     "Sphere",
     "State",
     "Trajectory",
+    "Unrolled",
     "Velocity",
     "angular_momentum",
     "backend",

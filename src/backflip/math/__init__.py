@@ -11,8 +11,8 @@ Small products are single contractions: they trace and compile fast, and run fus
 from backflip.math.linalg import (
     cross,
     dot,
+    inverse,
     inverse3,
-    inverse_factors,
     matmul,
     matvec,
     outer,
@@ -27,8 +27,8 @@ from backflip.math.smooth import norm, safe_divide, saturate, unit
 __all__ = [
     "cross",
     "dot",
+    "inverse",
     "inverse3",
-    "inverse_factors",
     "matmul",
     "matvec",
     "norm",

@@ -4,6 +4,7 @@ Products are single contractions, not sums written out: XLA compiles a step in a
 compiler that works on scalars unrolls a contraction just as well.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -78,19 +79,18 @@ def whiten(A: Array) -> Array:
     return jnp.concatenate([top, jnp.concatenate([below, W_C], -1)], -2)
 
 
-def inverse_factors(A: Array) -> tuple[Array, Array]:
-    """Upper V and unit lower W with A⁻¹ = V W, of small matrices that need no pivoting."""
-    n = A.shape[-1]
-    if n == 1:
-        return 1 / A, jnp.ones_like(A)
-    k = n // 2
-    P, Q, R, S = A[..., :k, :k], A[..., :k, k:], A[..., k:, :k], A[..., k:, k:]
-    # A = [P Q; R S],  V = [V_P −V_P E V_C; 0 V_C],  W = [W_P 0; −W_C F W_P W_C],  C = S − F E
-    V_P, W_P = inverse_factors(P)
-    E, F = matmul(W_P, Q), matmul(R, V_P)
-    V_C, W_C = inverse_factors(S - matmul(F, E))
-    right = jnp.concatenate([-matmul(matmul(V_P, E), V_C), V_C], -2)
-    left = jnp.concatenate([V_P, jnp.zeros_like(R)], -2)
-    top = jnp.concatenate([W_P, jnp.zeros_like(Q)], -1)
-    below = jnp.concatenate([-matmul(W_C, matmul(F, W_P)), W_C], -1)
-    return jnp.concatenate([left, right], -1), jnp.concatenate([top, below], -2)
+def inverse(A: Array) -> Array:
+    """A⁻¹ of a matrix (n, n) that needs no pivoting, by Gauss and Jordan.
+
+    Every turn eliminates the first row and column and puts them last: after n turns all is in its place.
+    """
+
+    def turn(A: Array, _: None) -> tuple[Array, None]:
+        # [a r; c S] -> [S − c r/a  −c/a; r/a  1/a]
+        p, row, column = 1 / A[:1, :1], A[:1, 1:], A[1:, :1]
+        row = row * p
+        left = jnp.concatenate([A[1:, 1:] - column * row, row])
+        right = jnp.concatenate([-column * p, p])
+        return jnp.concatenate([left, right], -1), None
+
+    return jax.lax.scan(turn, A, None, length=A.shape[-1])[0]

@@ -7,8 +7,26 @@ never knows bodies, joints, shapes
 """
 
 from backflip.solve.friction import Cone, Friction, Pyramid
-from backflip.solve.pgs import PGS, Solver
+from backflip.solve.implicit import Gradient, Implicit, Unrolled
+from backflip.solve.interior import InteriorPoint
+from backflip.solve.pgs import PGS
 from backflip.solve.rows import Mobility, Rows, soften
+from backflip.solve.solver import Solver
 from backflip.solve.unilateral import Strike, strike
 
-__all__ = ["PGS", "Cone", "Friction", "Mobility", "Pyramid", "Rows", "Solver", "Strike", "soften", "strike"]
+__all__ = [
+    "PGS",
+    "Cone",
+    "Friction",
+    "Gradient",
+    "Implicit",
+    "InteriorPoint",
+    "Mobility",
+    "Pyramid",
+    "Rows",
+    "Solver",
+    "Strike",
+    "Unrolled",
+    "soften",
+    "strike",
+]

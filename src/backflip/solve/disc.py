@@ -1,14 +1,15 @@
 """Friction within a disc whose size is the normal impulse's, and the slip that belongs to it.
 
 room (k, 3) is (μ λ_n, λ_t), slip (k, 3) is (γ, w_t); both lie in the cone first >= |rest|, and their Jordan
-product room ∘ slip = (room · slip, room₀ slip_t + slip₀ room_t) is (κ, 0, 0): the central path. Where κ is 0 a
-contact sticks, w_t = 0, or slides, λ_t = −μ λ_n w_t / |w_t| with γ = |w_t|.
+product room ∘ slip = (room · slip, room₀ slip_t + slip₀ room_t) is (κ, 0, 0): the central path. Where κ is 0
+a contact sticks, w_t = 0, or slides, λ_t = −μ λ_n w_t / |w_t| with γ = |w_t|.
 """
 
 import jax.numpy as jnp
 from jax import Array
 
 from backflip.math import dot, norm, outer
+from backflip.solve.interval import FAR
 
 
 def product(a: Array, b: Array) -> Array:
@@ -16,8 +17,15 @@ def product(a: Array, b: Array) -> Array:
     return jnp.concatenate([dot(a, b)[:, None], a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:]], -1)
 
 
+def inverse(a: Array) -> Array:
+    """b (k, 3) with a ∘ b = (1, 0, 0)."""
+    length = norm(a[:, 1:])
+    square = (a[:, 0] - length) * (a[:, 0] + length)
+    return a * jnp.array([1, -1, -1], a.dtype) / square[:, None]
+
+
 def linear(room: Array, slip: Array) -> tuple[Array, Array, Array]:
-    """Newton's equation of each contact: weight dw_t + stay dλ_t + lean d(μ λ_n) = load; (k, 2, 2) twice, (k, 2).
+    """weight (k, 2, 2), stay (k, 2, 2), lean (k, 2): weight dw_t + stay dλ_t + lean d(μ λ_n) = load.
 
     The tangential part of droom ∘ slip + room ∘ dslip = c, less λ_t/(μ λ_n) times its first part.
     """
@@ -39,7 +47,7 @@ def reply(room: Array, slip: Array, c: Array, droom: Array, dslide: Array) -> Ar
 
 
 def longest(x: Array, dx: Array) -> Array:
-    """How far (k,) x may go along dx within the cone; at most 1e3 times.
+    """How far (k,) x may go along dx within the cone.
 
     The least positive root t of (x + t dx)·R(x + t dx) = 0, R = diag(1, −1, −1), or where x₀ + t dx₀ = 0.
     """
@@ -49,8 +57,8 @@ def longest(x: Array, dx: Array) -> Array:
     # 1/t of the roots: the largest positive one is the nearest end
     c = jnp.maximum(c, jnp.finfo(x.dtype).eps * x[:, 0] * x[:, 0])
     inverse = jnp.maximum((-b + root) / c, -dx[:, 0] / x[:, 0])
-    ends = inverse > 1e-3
-    return jnp.where(ends, 1 / jnp.where(ends, inverse, 1), 1e3)
+    ends = inverse * FAR > 1
+    return jnp.where(ends, 1 / jnp.where(ends, inverse, 1), FAR)
 
 
 def sharp(bound: Array, tangent: Array, slide: Array) -> tuple[Array, Array]:

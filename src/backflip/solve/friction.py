@@ -1,7 +1,7 @@
 """Coulomb's law: what friction impulse a normal impulse allows.
 
-For sweeps it is a projection. For Newton's method it is a `room` within the bound, a `slip` that belongs to it,
-and a product of the two that is κ on the central path and 0 at its end.
+For sweeps it is a projection. For Newton's method it is a `room` within the bound, a `slip` that belongs to
+it, and a product of the two that is κ on the central path and 0 at its end.
 """
 
 from abc import abstractmethod
@@ -36,6 +36,14 @@ class Friction(eqx.Module):
     @abstractmethod
     def one(self, bound: Array) -> Array:
         """(k, m) the unit of the product."""
+
+    @abstractmethod
+    def slip(self, room: Array, kappa: Array) -> Array:
+        """The slip (k, m) that goes with a room on the central path."""
+
+    @abstractmethod
+    def sliding(self, slip: Array) -> Array:
+        """w_t (k, 2)."""
 
     @abstractmethod
     def linear(self, room: Array, slip: Array) -> tuple[Array, Array, Array]:
@@ -86,6 +94,14 @@ class Cone(Friction):
         """(1, 0, 0)."""
         return jnp.zeros((*bound.shape, 3), bound.dtype).at[:, 0].set(1)
 
+    def slip(self, room: Array, kappa: Array) -> Array:
+        """κ room⁻¹."""
+        return kappa * disc.inverse(room)
+
+    def sliding(self, slip: Array) -> Array:
+        """All but the first."""
+        return slip[:, 1:]
+
     def linear(self, room: Array, slip: Array) -> tuple[Array, Array, Array]:
         """See `disc`."""
         return disc.linear(room, slip)
@@ -131,11 +147,19 @@ class Pyramid(Friction):
         """Ones."""
         return jnp.ones((*bound.shape, 2, 2), bound.dtype)
 
+    def slip(self, room: Array, kappa: Array) -> Array:
+        """κ / room."""
+        return kappa / room
+
+    def sliding(self, slip: Array) -> Array:
+        """The difference of the two ends."""
+        return slip[..., 0] - slip[..., 1]
+
     def linear(self, room: Array, slip: Array) -> tuple[Array, Array, Array]:
         """See `interval`; both ends move with the bound."""
-        weight, stay, lean = interval.linear(room, slip, jnp.ones_like(room))
+        weight, stay = interval.linear(room, slip, jnp.ones_like(room))
         eye = jnp.eye(2, dtype=room.dtype)
-        return weight[..., None] * eye, stay[..., None] * eye, jnp.sum(lean, -1)
+        return weight[..., None] * eye, stay[..., None] * eye, self.load(room, slip)
 
     def load(self, room: Array, c: Array) -> Array:
         """See `interval`."""
@@ -146,7 +170,7 @@ class Pyramid(Friction):
         return interval.reply(room, slip, jnp.ones_like(room), c, droom)
 
     def longest(self, x: Array, dx: Array) -> Array:
-        """(k, 2)"""
+        """(k, 2, 2)"""
         return interval.longest(x, dx)
 
     def sharp(self, bound: Array, impulse: Array, sliding: Array) -> tuple[Array, Array]:

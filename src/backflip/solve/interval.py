@@ -10,29 +10,31 @@ from jax import Array
 
 from backflip.math import dot
 
+FAR = 1e3
+"""longest step that is told apart from an endless one"""
+
 
 def _shares(room: Array, there: Array) -> tuple[Array, Array]:
-    """What a row weighs (...,), h = p q / (p + q), and how its two ends share in it (..., 2), h/p and −h/q."""
+    """What a row weighs (...,), h = p q / (p + q), and its two ends' shares (..., 2), h/p and −h/q."""
     p, q = room[..., 0], room[..., 1]
     total = jnp.where(there[..., 0] * there[..., 1] > 0, p + q, 1)
     wide = total > 0
     total = jnp.where(wide, total, 1)
-    ends = jnp.where(wide[..., None], jnp.stack([q / total, -p / total], -1), jnp.array([0.5, -0.5], p.dtype))
+    ends = jnp.stack([jnp.where(wide, q / total, 0.5), jnp.where(wide, -p / total, -0.5)], -1)
     return p * q / total, there * ends
 
 
-def linear(room: Array, push: Array, there: Array) -> tuple[Array, Array, Array]:
-    """Newton's equation of each row: weight · dw + stay · dλ + lean · de = load, with ends that move by de.
+def linear(room: Array, push: Array, there: Array) -> tuple[Array, Array]:
+    """Newton's equation of each row: weight · dw + stay · dλ = load.
 
-    From dw = dpush₀ − dpush₁ and push · droom + room · dpush = c, where droom = (dλ, −dλ) + de, times h.
+    From dw = dpush₀ − dpush₁ and push · (dλ, −dλ) + room · dpush = c, times h.
     """
-    weight, parts = _shares(room, there)
-    lean = parts * push
-    return weight, lean[..., 0] - lean[..., 1], lean
+    weight, shares = _shares(room, there)
+    return weight, shares[..., 0] * push[..., 0] - shares[..., 1] * push[..., 1]
 
 
 def load(room: Array, there: Array, c: Array) -> Array:
-    """The right side (...,) of that equation for wanted changes c (..., 2) of room times push."""
+    """The right side (...,) for wanted changes c (..., 2) of room times push."""
     return dot(_shares(room, there)[1], c)
 
 
@@ -42,9 +44,9 @@ def reply(room: Array, push: Array, there: Array, c: Array, droom: Array) -> Arr
 
 
 def longest(x: Array, dx: Array) -> Array:
-    """How far (...,) x may go along dx and not below 0; at most 1e3 times."""
-    shrinks = dx < -1e-3 * x
-    return jnp.min(jnp.where(shrinks, -x / jnp.where(shrinks, dx, -1), 1e3), -1)
+    """How far (..., 2) x may go along dx and not below 0."""
+    shrinks = -dx * FAR > x
+    return jnp.where(shrinks, -x / jnp.where(shrinks, dx, -1), FAR)
 
 
 def sharp(room: Array, w: Array, there: Array) -> tuple[Array, Array]:

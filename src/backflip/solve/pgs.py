@@ -11,15 +11,9 @@ import numpy as np
 from jax import Array
 
 from backflip.solve.friction import Cone, Friction
+from backflip.solve.implicit import Gradient, Unrolled
 from backflip.solve.rows import Mobility, Rows
-
-
-class Solver(eqx.Module):
-    """Finds the impulses that make rows hold."""
-
-    def solve(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
-        """Impulses λ (r,) [N s]; velocity (r,) is J V before them."""
-        raise NotImplementedError
+from backflip.solve.solver import Solver, check_solver
 
 
 class PGS(Solver):
@@ -31,12 +25,10 @@ class PGS(Solver):
     sweeps: int = eqx.field(static=True, default=20)
     friction: Friction = eqx.field(default=Cone(), static=True)
     warm_start: float = eqx.field(static=True, default=1.0)
+    gradient: Gradient = eqx.field(default=Unrolled(), static=True)
 
     def __check_init__(self):
-        if not isinstance(self.sweeps, int) or self.sweeps < 1:
-            raise ValueError(f"PGS: sweeps is {self.sweeps!r}; give a whole number of at least 1")
-        if not isinstance(self.friction, Friction):
-            raise ValueError(f"PGS: friction is {self.friction!r}; give Cone() or Pyramid()")
+        check_solver(self, "sweeps", self.sweeps)
         if not 0 <= self.warm_start <= 1:
             raise ValueError(f"PGS: warm_start is {self.warm_start}; give a number from 0 to 1")
 
@@ -44,6 +36,9 @@ class PGS(Solver):
         """Impulses after `sweeps` sweeps."""
         if not rows.target.shape[0]:
             return jnp.zeros_like(rows.target)
+        return self.gradient.through(self._find, self.friction, 0.0, rows, mobility, velocity)
+
+    def _find(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
         scalars, patches = _arrange(rows, mobility, velocity)
 
         def sweep(at: _Progress, x: tuple[Array, Array]) -> tuple[_Progress, None]:

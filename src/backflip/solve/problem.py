@@ -32,13 +32,31 @@ class Problem(NamedTuple):
         return x[x.shape[0] - self.friction.shape[0] :]
 
     def split(self, x: Array) -> tuple[Array, Array]:
-        """Something of every row (r, ...): that of the bounded rows (b, ...) and of the tangents (k, 2, ...)."""
+        """Of something of every row (r, ...): the bounded rows (b, ...) and the tangents (k, 2, ...)."""
         b = self.lower.shape[0]
         return x[:b], x[b:].reshape(-1, 2, *x.shape[1:])
 
+    def bound(self, bounded: Array) -> Array:
+        """μ λ_n (k,) of the bounded impulses (b,)."""
+        return self.friction * self.normals(bounded)
+
+    def there(self) -> Array:
+        """(b, 2) 1 for bounds that are finite, else 0."""
+        bounds = jnp.stack([self.lower, self.upper], -1)
+        return jnp.where(jnp.isfinite(bounds), 1, 0).astype(self.offset.dtype)
+
+    def room(self, bounded: Array) -> Array:
+        """(b, 2) from the bounded impulses (b,) to their bounds; 1 where there is none."""
+        ends = zip((self.lower, self.upper), (1, -1), strict=True)
+        return jnp.stack([jnp.where(jnp.isfinite(x), sign * (bounded - x), 1) for x, sign in ends], -1)
+
+    def response(self, impulse: Array) -> Array:
+        """What impulses (r,) change in w (r,)."""
+        return self.share @ (impulse @ self.share) + self.softness * impulse
+
     def velocity(self, impulse: Array) -> Array:
         """w (r,)."""
-        return self.share @ (impulse @ self.share) + self.softness * impulse + self.offset
+        return self.response(impulse) + self.offset
 
 
 class Posed(NamedTuple):
@@ -75,7 +93,7 @@ def pose(rows: Rows, mobility: Mobility, velocity: Array) -> Posed:
     k = (order.size - s) // 3
     mu = jnp.concatenate([x.reshape(-1) for x in rows.friction]) if k else jnp.zeros(0, velocity.dtype)
     A = (mobility.diagonal() + rows.softness)[order]
-    moves = _with_normals(A > rows.least[order], s, k)
+    moves = _with_normals(rows.least[order] < A, s, k)
     root = jnp.sqrt(jax.lax.stop_gradient(jnp.where(moves, A, 1)))
     tangent = jnp.repeat(jnp.max(root[s + k :].reshape(-1, 2), -1), 2)
     root = jnp.concatenate([root[: s + k], tangent])

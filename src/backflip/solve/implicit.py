@@ -1,0 +1,131 @@
+"""Gradients of a solution: through everything a solver did, or from the equations that its result fulfils.
+
+At a solution, or at a point of the central path, a change of the problem changes impulses by
+
+    K dλ = −weight dw − lean de        (newton.Linear; de: how bounds move)
+
+with dw what the change does to w at fixed λ. K is not symmetric, since friction follows its normal and not
+the other way round. So a gradient takes one solve with Kᵀ: JAX transposes `_tangent`, which is linear in the
+changes. What a solver did on its way there plays no part.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from backflip.solve.friction import Friction
+from backflip.solve.newton import apply, linearise, load, point_at, sharp_point, solver
+from backflip.solve.path import finish, follow, widen
+from backflip.solve.problem import Problem, pose
+from backflip.solve.rows import Mobility, Rows
+
+REFINEMENTS = 2
+"""Further solves that mend what the damping of redundant rows changed in the first"""
+ITERATIONS = 16
+"""Steps along the central path to a point that is smoother than the solution"""
+
+Find = Callable[[Rows, Mobility, Array], Array]
+
+
+class Gradient(eqx.Module):
+    """How a solver is differentiated."""
+
+    @abstractmethod
+    def through(
+        self, find: Find, friction: Friction, smoothness: float,
+        rows: Rows, mobility: Mobility, velocity: Array,
+    ) -> Array:  # fmt: skip
+        """find(rows, mobility, velocity) with derivatives; `smoothness` [J] is that of what it finds."""
+
+
+class Unrolled(Gradient):
+    """Through every sweep or iteration, as JAX does by itself."""
+
+    def through(
+        self, find: Find, friction: Friction, smoothness: float,
+        rows: Rows, mobility: Mobility, velocity: Array,
+    ) -> Array:  # fmt: skip
+        """As it stands."""
+        return find(rows, mobility, velocity)
+
+
+class Implicit(Gradient):
+    """By the implicit function theorem: one linear solve, however many sweeps or iterations were made.
+
+    It trusts that the solver has converged. `smoothness` κ [J], impulse times velocity, takes the gradient
+    at another point of the central path: larger is smoother, 0 is sharp, None is the solver's own.
+    """
+
+    smoothness: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        check_smoothness("Implicit", self.smoothness)
+
+    def through(
+        self, find: Find, friction: Friction, smoothness: float,
+        rows: Rows, mobility: Mobility, velocity: Array,
+    ) -> Array:  # fmt: skip
+        """The impulses found, as constants with a tangent."""
+        posed = pose(rows, mobility, velocity)
+        impulse = posed.unscaled(find(*jax.lax.stop_gradient((rows, mobility, velocity))))
+        kappa = smoothness if self.smoothness is None else self.smoothness
+        return posed.impulses(
+            _solution(friction, kappa, kappa == smoothness, posed.problem, impulse, posed.energy)
+        )
+
+
+def check_smoothness(owner: str, smoothness: float | None) -> None:
+    """An error where it is no number from 0 on."""
+    if smoothness is not None and not 0 <= smoothness < float("inf"):
+        raise ValueError(f"{owner}: smoothness is {smoothness}; give an energy in joules, 0 or more")
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def _solution(
+    friction: Friction, kappa: float, own: bool, problem: Problem, impulse: Array, energy: Array
+) -> Array:
+    """`impulse` (r,), which solves the problem, as a function of the problem."""
+    return impulse
+
+
+@_solution.defjvp
+def _solution_jvp(friction: Friction, kappa: float, own: bool, primals: tuple, tangents: tuple) -> tuple:
+    problem, impulse, energy = primals
+    impulse = _solution(friction, kappa, own, problem, impulse, energy)
+    at = impulse if own else central(problem, friction, kappa / energy, ITERATIONS, kappa == 0)
+    return impulse, _tangent(friction, kappa / energy, kappa == 0, problem, at, tangents[0])
+
+
+def central(problem: Problem, friction: Friction, kappa: Array, iterations: int, to_the_end: bool) -> Array:
+    """Impulses (r,) on the central path at κ, or at its end."""
+    impulse = follow(problem, friction, kappa, iterations)
+    return finish(problem, friction, impulse) if to_the_end else impulse
+
+
+def _tangent(
+    friction: Friction, kappa: Array, sharp: bool, problem: Problem, impulse: Array, change: Problem
+) -> Array:
+    """dλ (r,) for a change of the problem; linear in it."""
+    problem = problem if sharp else widen(problem)
+    at = sharp_point(problem, friction, impulse) if sharp else point_at(problem, friction, impulse, kappa)
+    linear = linearise(problem, friction, at)
+    share, d = problem.share, change.share
+    dw = d @ (impulse @ share) + share @ (impulse @ d) + change.softness * impulse + change.offset
+    bounded, tangents = problem.split(impulse)
+    there = problem.there() > 0
+    ends = jnp.stack([-change.lower, change.upper], -1)
+    # rooms change with their bounds, at fixed impulses
+    droom = jnp.where(there, ends, 0)
+    dspace = friction.room(change.friction * problem.normals(bounded), jnp.zeros_like(tangents))
+    c, cs = -at.push * droom, -friction.product(dspace, at.slip)
+    right = load(problem, friction, linear, at, c, cs, dw)
+    solve = solver(problem, linear)
+    found = solve(right)
+    for _ in range(REFINEMENTS):
+        found = found + solve(right - apply(problem, linear, found))
+    return found

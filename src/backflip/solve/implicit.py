@@ -19,13 +19,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip.solve.friction import Friction
-from backflip.solve.newton import apply, linearise, load, point_at, sharp_point, solver
+from backflip.solve.newton import linearise, load, point_at, sharp_point, solver
 from backflip.solve.path import finish, follow, widen
 from backflip.solve.problem import Problem, pose
 from backflip.solve.rows import Mobility, Rows
 
-REFINEMENTS = 2
-"""Further solves that mend what the damping of redundant rows changed in the first"""
+REFINEMENTS = 3
+"""of a gradient; a step along the path needs fewer, since the next one mends it"""
 ITERATIONS = 16
 """Steps along the central path to a point that is smoother than the solution"""
 
@@ -124,8 +124,4 @@ def _tangent(
     dspace = friction.room(change.friction * problem.normals(bounded), jnp.zeros_like(tangents))
     c, cs = -at.push * droom, -friction.product(dspace, at.slip)
     right = load(problem, friction, linear, at, c, cs, dw)
-    solve = solver(problem, linear)
-    found = solve(right)
-    for _ in range(REFINEMENTS):
-        found = found + solve(right - apply(problem, linear, found))
-    return found
+    return solver(problem, linear, REFINEMENTS)(right)

@@ -32,6 +32,9 @@ AHEAD = 0.95
 SHARP = 2
 """sharp steps at the end of the path"""
 
+REFINEMENTS = 1
+"""of each change"""
+
 
 class _Change(NamedTuple):
     """Of a Point."""
@@ -65,7 +68,7 @@ def finish(problem: Problem, friction: Friction, impulse: Array) -> Array:
         cs = -friction.product(friction.room(problem.bound(bounded), tangents), at.slip)
         linear = linearise(problem, friction, at)
         miss = _miss(problem, friction, at)
-        change = solver(problem, linear)(load(problem, friction, linear, at, c, cs, miss))
+        change = solver(problem, linear, REFINEMENTS)(load(problem, friction, linear, at, c, cs, miss))
         new = nearest(problem, friction, impulse + change)
         better = _worst(residual(problem, friction, new)) < _worst(residual(problem, friction, impulse))
         return jnp.where(better, new, impulse), None
@@ -94,7 +97,7 @@ def _advance(problem: Problem, friction: Friction, kappa: Array, at: Point) -> t
     """One predictor and corrector; and whether `at` was good enough already."""
     there, one = problem.there(), friction.one(problem.friction)
     linear = linearise(problem, friction, at)
-    solve = solver(problem, linear)
+    solve = solver(problem, linear, REFINEMENTS)
     miss = _miss(problem, friction, at)
     product, products = at.room * at.push, friction.product(at.space, at.slip)
 

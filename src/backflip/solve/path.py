@@ -120,7 +120,8 @@ def _advance(problem: Problem, friction: Friction, kappa: Array, at: Point) -> t
     second = change(target, way**2 * first.room * first.push, seconds)
     new = _moved(at, second, jnp.minimum(1, AHEAD * _longest(friction, at, second)))
     off = jnp.maximum(_worst(product - there * kappa), _worst(products - one * kappa))
-    return new, (off < 0.1 * kappa) & (_worst(miss) < 100 * jnp.finfo(miss.dtype).eps)
+    eps = jnp.finfo(miss.dtype).eps
+    return new, (off < eps**0.5 * kappa) & (_worst(miss) < 100 * eps)
 
 
 def _miss(problem: Problem, friction: Friction, at: Point) -> Array:

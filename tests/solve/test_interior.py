@@ -1,0 +1,213 @@
+"""The interior-point solver: against sweeps, published problems, differences, and in degenerate cases."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from solve.problems import HAPPENS, Floats, named_problem, random_problem, residual, solve, stack
+
+from backflip.solve import PGS, Cone, Implicit, InteriorPoint, Pyramid, Unrolled
+
+FRICTIONS = pytest.mark.parametrize("friction", [Cone(), Pyramid()], ids=["cone", "pyramid"])
+
+
+def moved(x: Floats, impulse):
+    """What impulses do to the velocities of rows."""
+    return x.share @ (impulse @ x.share) + x.softness * impulse
+
+
+@FRICTIONS
+def test_both_solvers_find_the_same_impulses_in_1000_random_problems(friction):
+    problems = stack([random_problem(seed) for seed in range(1000)])
+
+    @jax.jit
+    @jax.vmap
+    def compare(x):
+        newton, sweeps = (solve(s, x) for s in (InteriorPoint(friction=friction), PGS(300, friction)))
+        size, speed = jnp.max(jnp.abs(sweeps)), jnp.max(jnp.abs(x.velocity))
+        return (
+            jnp.max(jnp.abs(newton - sweeps)) / size,
+            jnp.max(jnp.abs(moved(x, newton - sweeps))) / speed,
+            residual(InteriorPoint(friction=friction), x, newton) / speed,
+        )
+
+    impulses, velocities, missing = map(np.asarray, compare(problems))
+    assert missing.max() < 1e-10
+    assert impulses.max() < 1e-6
+    assert velocities.max() < 1e-8
+
+
+def test_named_problems_are_what_they_say():
+    problems = stack([named_problem(name) for name in HAPPENS])
+    impulses = jax.jit(jax.vmap(lambda x: solve(InteriorPoint(), x)))(problems)
+    found = dict(zip(HAPPENS, np.asarray(impulses), strict=True))
+    tangents = {name: np.linalg.norm(x[4:]) - 0.4 * x[3] for name, x in found.items()}
+    assert abs(tangents["sliding"]) < 1e-12 and found["sliding"][3] > 0.1
+    assert tangents["sticking"] < -0.01
+    assert not found["separating"][3:].any()
+    assert abs(found["loop"][0]) > 1
+    assert found["servo saturated"][2] == -0.3
+    assert found["at the limit"][1] > 0.1
+    assert found["without friction"][3] > 0.1 and not found["without friction"][4:].any()
+
+
+def directions(x: Floats) -> Floats:
+    """For every float field, a direction (6, ...) in which it alone changes."""
+    random = np.random.default_rng(5)
+    fields = []
+    for i, field in enumerate(x):
+        away = np.zeros((len(x), *field.shape))
+        away[i] = random.normal(size=field.shape)
+        fields.append(jnp.where(jnp.isfinite(field), away, 0))
+    return Floats(*fields)
+
+
+SOLVERS = {
+    "interior": lambda f: InteriorPoint(friction=f),
+    "interior, smooth": lambda f: InteriorPoint(20, f, smoothness=1e-3),
+    "sweeps, implicit": lambda f: PGS(200, f, gradient=Implicit()),
+}
+
+
+@FRICTIONS
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_implicit_gradients_agree_with_differences(solver, friction):
+    # without friction it is one-sided: μ cannot be less than 0
+    names = [name for name in HAPPENS if name != "without friction"]
+    problems = stack([named_problem(name) for name in names] + [random_problem(s, 1, 9) for s in range(10)])
+    away = jax.vmap(directions)(problems)
+    one = jax.jit(jax.vmap(lambda x: solve(SOLVERS[solver](friction), x)))
+    batch = jax.tree.map(lambda x: jnp.repeat(x, 6, 0), problems)
+    ways = jax.tree.map(lambda d: d.reshape(-1, *d.shape[2:]), away)
+
+    def at(part):
+        return one(jax.tree.map(lambda x, d: x + part * d, batch, ways))
+
+    h = 1e-5
+    wanted = np.asarray(8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
+    found = np.asarray(jax.jvp(one, (batch,), (ways,))[1])
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=found.shape))
+    pulled = jax.vjp(one, batch)[1](weights)[0]
+    reverse = sum(
+        np.asarray(d * g).reshape(len(found), -1).sum(-1) for d, g in zip(ways, pulled, strict=True)
+    )
+    size = np.abs(wanted).reshape(len(names) + 10, -1).max(-1).repeat(6)
+    error = np.abs(found - wanted).max(-1) / size
+    assert error.max() <= 1e-6, (divmod(error.argmax(), 6), error.max())
+    np.testing.assert_allclose(reverse / size, (weights * found).sum(-1) / size, atol=1e-9)
+
+
+@FRICTIONS
+def test_unrolled_gradients_agree_with_implicit_ones(friction):
+    x = stack([named_problem(name) for name in ("sliding", "sticking", "servo saturated")])
+
+    def tangents(gradient):
+        solvers = InteriorPoint(friction=friction, gradient=gradient), PGS(60, friction, gradient=gradient)
+        return [jax.jvp(lambda x, s=s: jax.vmap(lambda x: solve(s, x))(x), (x,), (away,))[1] for s in solvers]
+
+    away = jax.tree.map(lambda d: jnp.sum(d, 1), jax.vmap(directions)(x))
+    found = jax.jit(lambda: tangents(Unrolled()) + tangents(Implicit()))()
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=0, atol=1e-8 * np.abs(found[0]).max())
+
+
+def test_a_gradient_may_be_smoother_than_its_solution():
+    problem = named_problem("separating")
+
+    def slope(kappa):
+        solver = InteriorPoint(gradient=Implicit(smoothness=kappa))
+        normal = jax.value_and_grad(lambda v: solve(solver, problem._replace(velocity=v))[3])
+        return jax.jit(normal)(problem.velocity)
+
+    (value, sharp), (same, smooth) = slope(None), slope(1e-4)
+    assert value == same == 0 and sharp[3] == 0
+    # a contact that parts is felt from afar: λ w = κ, so dλ/dw is about −κ / w²
+    np.testing.assert_allclose(smooth[3], -1e-4 / 2**2, rtol=0.3)
+
+
+@FRICTIONS
+def test_friction_pulls_less_where_mu_is_less(friction):
+    # one contact that slides along x: λ_t = −μ λ_n, so dλ_t/dμ = −λ_n; Fᵀ for F would give it the wrong sign
+    contact = Floats(
+        jnp.eye(3), jnp.array([-1.0, 5.0, 0.0]), jnp.zeros(3), jnp.zeros(0), jnp.zeros(0), jnp.array([[0.4]])
+    )
+
+    def tangent(mu):
+        return solve(InteriorPoint(friction=friction), contact._replace(friction=mu))[1]
+
+    both = jax.jit(lambda mu: (jax.grad(tangent)(mu), jax.jacfwd(tangent)(mu)))
+    np.testing.assert_allclose(jnp.stack(both(contact.friction)), -1.0, rtol=1e-9)
+
+
+# published problems
+
+
+@pytest.mark.parametrize("n", [2, 8, 24])
+def test_fathis_problem(n):
+    """Fathi (1979): M = L Lᵀ, L of Murty (1978) with 1 on and 2 below the diagonal; hard for pivoting."""
+    L = jnp.asarray(np.eye(n) + 2 * np.tri(n, k=-1))
+    no = jnp.zeros(0).reshape(0, 1)
+    problem = Floats(L, -jnp.ones(n), jnp.zeros(n), jnp.zeros(n), jnp.full(n, jnp.inf), no)
+    found = np.asarray(jax.jit(lambda: solve(InteriorPoint(), problem))())
+    np.testing.assert_allclose(found, np.eye(n)[0], atol=1e-9)
+
+
+def test_a_quadratic_program_of_a_textbook():
+    """Nocedal and Wright, Numerical Optimization (2006), example 16.4: x = (1.4, 1.7)."""
+    G = np.array([[1, -2], [-1, -2], [-1, 2], [1, 0], [0, 1]], float)
+    h, free = np.array([-2, -6, -2, 0, 0.0]), np.array([1, 2.5])
+    no = jnp.zeros(0).reshape(0, 1)
+    bounds = jnp.zeros(5), jnp.full(5, jnp.inf)
+    problem = Floats(jnp.asarray(G / np.sqrt(2)), jnp.asarray(G @ free - h), jnp.zeros(5), *bounds, no)
+    found = np.asarray(jax.jit(lambda: solve(InteriorPoint(), problem))())
+    np.testing.assert_allclose(free + found @ G / 2, [1.4, 1.7], atol=1e-9)
+    np.testing.assert_allclose(found, [0.8, 0, 0, 0, 0], atol=1e-9)
+
+
+# degenerate problems
+
+
+def degenerate(dtype) -> Floats:
+    """Redundant contacts and joints, nothing to do, no friction, no room, 1e4 : 1, and all of it at rest."""
+    plain = random_problem(3)
+    twice = plain._replace(
+        share=plain.share.at[6:9].set(plain.share[3:6]),
+        velocity=plain.velocity.at[6:9].set(plain.velocity[3:6]),
+        softness=0 * plain.softness,
+    )
+    still = twice._replace(velocity=0 * twice.velocity)
+    problems = [
+        twice,
+        still,
+        twice._replace(friction=0 * twice.friction),
+        still._replace(friction=0 * twice.friction),
+        twice._replace(velocity=jnp.abs(twice.velocity)),
+        twice._replace(lower=twice.lower.at[2].set(0), upper=twice.upper.at[2].set(0)),
+        twice._replace(share=twice.share.at[:3].multiply(100)),
+        twice._replace(share=0 * twice.share),
+        twice._replace(velocity=1e-4 * twice.velocity),
+        twice._replace(velocity=1e3 * twice.velocity),
+        twice._replace(share=twice.share.at[1].set(twice.share[0]), velocity=twice.velocity.at[1].set(0)),
+    ]
+    return jax.tree.map(lambda x: x.astype(dtype), stack(problems))
+
+
+@FRICTIONS
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["float32", "float64"])
+def test_degenerate_problems_are_solved_and_have_finite_gradients(dtype, friction):
+    x = degenerate(dtype)
+    sharp, smooth = InteriorPoint(friction=friction), InteriorPoint(friction=friction, smoothness=1e-3)
+
+    @jax.jit
+    @jax.vmap
+    def look(x):
+        found, pull = jax.vjp(lambda x: solve(sharp, x), x)
+        slopes = [*pull(jnp.ones_like(found))[0], *jax.grad(lambda x: jnp.sum(solve(smooth, x)))(x)]
+        finite = jnp.array([jnp.all(jnp.isfinite(g)) for g in slopes])
+        return found, jnp.all(finite), residual(sharp, x, found)
+
+    found, finite, missing = look(x)
+    assert found.dtype == dtype and np.isfinite(found).all() and finite.all()
+    speed = np.maximum(np.abs(x.velocity).max(-1), 1e-3)
+    bar = 1e-8 if dtype == jnp.float64 else 1e-3
+    assert (missing / speed < bar).all(), missing / speed

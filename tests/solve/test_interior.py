@@ -23,7 +23,7 @@ def test_both_solvers_find_the_same_impulses_in_1000_random_problems(friction):
     @jax.jit
     @jax.vmap
     def compare(x):
-        newton, sweeps = (solve(s, x) for s in (InteriorPoint(friction=friction), PGS(300, friction)))
+        newton, sweeps = (solve(s, x) for s in (InteriorPoint(friction=friction), PGS(200, friction)))
         size, speed = jnp.max(jnp.abs(sweeps)), jnp.max(jnp.abs(x.velocity))
         return (
             jnp.max(jnp.abs(newton - sweeps)) / size,
@@ -63,20 +63,20 @@ def directions(x: Floats) -> Floats:
 
 
 SOLVERS = {
-    "interior": lambda f: InteriorPoint(friction=f),
-    "interior, smooth": lambda f: InteriorPoint(20, f, smoothness=1e-3),
-    "sweeps, implicit": lambda f: PGS(200, f, gradient=Implicit()),
+    "cone": InteriorPoint(),
+    "pyramid": InteriorPoint(friction=Pyramid()),
+    "smooth": InteriorPoint(20, smoothness=1e-3),
+    "sweeps": PGS(200, gradient=Implicit()),
 }
 
 
-@FRICTIONS
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_implicit_gradients_agree_with_differences(solver, friction):
+def test_implicit_gradients_agree_with_differences(solver):
     # without friction it is one-sided: μ cannot be less than 0
     names = [name for name in HAPPENS if name != "without friction"]
     problems = stack([named_problem(name) for name in names] + [random_problem(s, 1, 9) for s in range(10)])
     away = jax.vmap(directions)(problems)
-    one = jax.jit(jax.vmap(lambda x: solve(SOLVERS[solver](friction), x)))
+    one = jax.jit(jax.vmap(lambda x: solve(SOLVERS[solver], x)))
     batch = jax.tree.map(lambda x: jnp.repeat(x, 6, 0), problems)
     ways = jax.tree.map(lambda d: d.reshape(-1, *d.shape[2:]), away)
 
@@ -97,12 +97,11 @@ def test_implicit_gradients_agree_with_differences(solver, friction):
     np.testing.assert_allclose(reverse / size, (weights * found).sum(-1) / size, atol=1e-9)
 
 
-@FRICTIONS
-def test_unrolled_gradients_agree_with_implicit_ones(friction):
+def test_unrolled_gradients_agree_with_implicit_ones():
     x = stack([named_problem(name) for name in ("sliding", "sticking", "servo saturated")])
 
     def tangents(gradient):
-        solvers = InteriorPoint(friction=friction, gradient=gradient), PGS(60, friction, gradient=gradient)
+        solvers = InteriorPoint(gradient=gradient), PGS(60, gradient=gradient)
         return [jax.jvp(lambda x, s=s: jax.vmap(lambda x: solve(s, x))(x), (x,), (away,))[1] for s in solvers]
 
     away = jax.tree.map(lambda d: jnp.sum(d, 1), jax.vmap(directions)(x))
@@ -125,15 +124,14 @@ def test_a_gradient_may_be_smoother_than_its_solution():
     np.testing.assert_allclose(smooth[3], -1e-4 / 2**2, rtol=0.3)
 
 
-@FRICTIONS
-def test_friction_pulls_less_where_mu_is_less(friction):
+def test_friction_pulls_less_where_mu_is_less():
     # one contact that slides along x: λ_t = −μ λ_n, so dλ_t/dμ = −λ_n; Fᵀ for F would give it the wrong sign
     contact = Floats(
         jnp.eye(3), jnp.array([-1.0, 5.0, 0.0]), jnp.zeros(3), jnp.zeros(0), jnp.zeros(0), jnp.array([[0.4]])
     )
 
     def tangent(mu):
-        return solve(InteriorPoint(friction=friction), contact._replace(friction=mu))[1]
+        return solve(InteriorPoint(), contact._replace(friction=mu))[1]
 
     both = jax.jit(lambda mu: (jax.grad(tangent)(mu), jax.jacfwd(tangent)(mu)))
     np.testing.assert_allclose(jnp.stack(both(contact.friction)), -1.0, rtol=1e-9)
@@ -142,7 +140,7 @@ def test_friction_pulls_less_where_mu_is_less(friction):
 # published problems
 
 
-@pytest.mark.parametrize("n", [2, 8, 24])
+@pytest.mark.parametrize("n", [3, 20])
 def test_fathis_problem(n):
     """Fathi (1979): M = L Lᵀ, L of Murty (1978) with 1 on and 2 below the diagonal; hard for pivoting."""
     L = jnp.asarray(np.eye(n) + 2 * np.tri(n, k=-1))
@@ -192,8 +190,9 @@ def degenerate(dtype) -> Floats:
     return jax.tree.map(lambda x: x.astype(dtype), stack(problems))
 
 
-@FRICTIONS
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "friction"), [(jnp.float32, Cone()), (jnp.float32, Pyramid()), (jnp.float64, Cone())]
+)
 def test_degenerate_problems_are_solved_and_have_finite_gradients(dtype, friction):
     x = degenerate(dtype)
     sharp, smooth = InteriorPoint(friction=friction), InteriorPoint(friction=friction, smoothness=1e-3)

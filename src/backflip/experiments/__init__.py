@@ -16,7 +16,7 @@ from backflip.experiments.base import Claim, Experiment, Progress
 
 __all__ = ["NAMES", "Claim", "Experiment", "Progress", "load", "unknown"]
 
-NAMES = ("ball", "arm-fixed", "arm-random", "gait", "gait-lifelike")
+NAMES = ("ball", "arm-fixed", "arm-random", "gait", "gait-lifelike", "push-box")
 """Every experiment, in the order in which they are told and run."""
 
 

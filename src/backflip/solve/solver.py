@@ -1,5 +1,7 @@
 """What every solver is."""
 
+from abc import abstractmethod
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
@@ -14,12 +16,19 @@ from backflip.solve.rows import Mobility, Rows
 class Solver(eqx.Module):
     """Finds the impulses that make rows hold."""
 
-    friction: eqx.AbstractVar[Friction]
-    gradient: eqx.AbstractVar[Gradient]
+    @property
+    @abstractmethod
+    def friction(self) -> Friction:
+        """What bounds friction."""
 
+    @property
+    @abstractmethod
+    def gradient(self) -> Gradient:
+        """How it is differentiated."""
+
+    @abstractmethod
     def solve(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
         """Impulses λ (r,) [N s]; velocity (r,) is J V before them."""
-        raise NotImplementedError
 
     def residual(self, rows: Rows, mobility: Mobility, velocity: Array, impulse: Array) -> Array:
         """By how much [m/s] the worst row misses what it should hold with these impulses (r,); 0: solved."""

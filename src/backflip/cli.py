@@ -65,7 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("name", metavar="NAME", nargs="?", default="all", help="one experiment only")
     view = add("view", _view, "Open a replay page in the browser.")
     view.add_argument("file", metavar="FILE", type=Path)
-    add("gradients", _gradients, "Check every gradient against differences and write the table.", out)
+    check = add("gradients", _gradients, "Check every gradient against differences and write the table.", out)
+    check.add_argument("--solver", metavar="NAME", help="of one solver only; the others' figures stay")
     add("shapes", _shapes, "Compare every pair with cylinders and hulls with coal and write the table.", out)
     bench = add("bench", _bench, "Measure speed beside XLA and MuJoCo, every claim in one run.", as_json)
     bench.add_argument("--quick", action="store_true", help="a short form, to see that everything runs")
@@ -173,8 +174,11 @@ def _view(asked: argparse.Namespace) -> int:
 def _gradients(asked: argparse.Namespace) -> int:
     import importlib
 
+    matrix = importlib.import_module("backflip.experiments.gradients")
+    if asked.solver not in (None, *matrix.SCHEMES):
+        raise Refused(f"there is no solver {asked.solver!r}; known: {', '.join(matrix.SCHEMES)}")
     _cache_compilations()
-    print(importlib.import_module("backflip.experiments.gradients").write_table(asked.out))
+    print(matrix.write_table(asked.out, (asked.solver,) if asked.solver else tuple(matrix.SCHEMES)))
     return OK
 
 

@@ -123,6 +123,15 @@ def test_a_cone_pushes_alike_in_every_direction_and_a_pyramid_does_not():
         np.testing.assert_allclose(pyramid, np.clip(-b[1:], -0.5, 0.5), atol=1e-12)
 
 
+def test_a_contact_in_a_plane_has_friction():
+    # the second tangent moves nothing: out of a plane
+    share, b = np.diag([1.0, 1.0, 0.0]), jnp.array([-1.0, 5.0, 0.0])
+    contact = rows(np.zeros(3), friction=[np.array([[0.5]])])._replace(least=jnp.full(3, 1e-9))
+    for friction in (Cone(), Pyramid()):
+        found = PGS(5, friction).solve(contact, Mobility(jnp.asarray(share)), b)
+        np.testing.assert_allclose(found, [1, -0.5, 0], atol=1e-12)
+
+
 def test_a_warm_start_at_the_solution_stays_there_and_helps_a_single_sweep():
     random = np.random.default_rng(3)
     A, b = spd(random, 6), random.normal(size=6)

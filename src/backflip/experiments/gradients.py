@@ -4,11 +4,13 @@ The loss is a fixed random linear functional of the last p, R, v and w. Gradient
 of their leaf (its largest entry, or 1 where all are 0), so that they share the loss's unit and compare.
 """
 
+import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,27 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from backflip import Box, Builder, Model, Scheme, Sphere, State, Trajectory, rest, rollout, step
+from backflip import (
+    PGS,
+    Box,
+    Builder,
+    InteriorPoint,
+    Model,
+    Scheme,
+    Sphere,
+    State,
+    Trajectory,
+    rest,
+    rollout,
+    step,
+)
 from backflip.experiments.base import Progress, save_result
 
-SCHEME = Scheme(dt=0.01)
+DT = 0.01
+"""[s]"""
+SCHEMES = {"PGS": Scheme(DT, PGS()), "interior point": Scheme(DT, InteriorPoint())}
+"""By solver, the default first."""
+DEFAULT = next(iter(SCHEMES))
 STEPS = (1, 10, 100)
 DIFFERENCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 """Steps of the central differences, in scales of the leaf."""
@@ -69,6 +88,7 @@ class Cell:
     leaves: int
     failure: str = ""
     """why there is no gradient, if there is none"""
+    solver: str = DEFAULT
 
     @property
     def ok(self) -> bool:
@@ -126,7 +146,7 @@ def _impact(steps: int) -> tuple[Model, State, Array]:
     velocity = jnp.array([[3.0, 0.5, 1.0], [-2.0, 0.0, 0.2]])
     # the radii add up to 0.25 m and these centres are 0.245 m apart: they touch a little earlier
     meet = jnp.array([[0, 0, 0], [0.2, 0.1, 0.1]])
-    p_WB = meet - SCHEME.dt * (0.6 * steps + 0.03) * velocity
+    p_WB = meet - DT * (0.6 * steps + 0.03) * velocity
     return model, replace(rest(model), p_WB=p_WB, v_WB=velocity), _controls(np.zeros(0))
 
 
@@ -195,7 +215,8 @@ CASES = (
 class Programs:
     """The compiled programs of one case: of flat parameters x and how many steps, which is not static."""
 
-    def __init__(self, case: Case):
+    def __init__(self, case: Case, scheme: Scheme):
+        self.scheme = scheme
         self.x, self.parts = ravel_pytree(case.begin(STEPS[-1]))
         _, start, _ = self.parts(self.x)
         weights = np.random.default_rng(0)
@@ -210,35 +231,36 @@ class Programs:
     def _loss_of_rollout(self, x: Array, steps: int) -> Array:
         """Reverse mode as a user has it, through rollout() and its checkpoints."""
         model, start, u = self.parts(x)
-        states = rollout(SCHEME, model, start, u).state
+        states = rollout(self.scheme, model, start, u).state
         return self._measure(jax.tree.map(lambda leaf: leaf[steps - 1], states))
 
     def _loss(self, x: Array, steps: int) -> Array:
         model, start, u = self.parts(x)
-        return self._measure(jax.lax.fori_loop(0, steps, lambda i, s: step(SCHEME, model, s, u[i]), start))
+        last = jax.lax.fori_loop(0, steps, lambda i, s: step(self.scheme, model, s, u[i]), start)
+        return self._measure(last)
 
     def _slope(self, x: Array, direction: Array, steps: int) -> Array:
         return jax.jvp(lambda x: self._loss(x, steps), (x,), (direction,))[1]
 
 
 @cache
-def programs(case: Case) -> Programs:
+def programs(case: Case, solver: str) -> Programs:
     """Programs are built once per case."""
-    return Programs(case)
+    return Programs(case, SCHEMES[solver])
 
 
-def compare_or_fail(case: Case, steps: int) -> Cell:
+def compare_or_fail(case: Case, steps: int, solver: str) -> Cell:
     """A gradient that cannot be computed is a finding too."""
     try:
-        return compare(case, steps)
+        return compare(case, steps, solver=solver)
     except NotImplementedError as failure:  # what JAX says where an operation has no derivative
         nothing = float("inf")
-        return Cell(case.name, steps, True, nothing, "", nothing, nothing, 0, 0, str(failure))
+        return Cell(case.name, steps, True, nothing, "", nothing, nothing, 0, 0, str(failure), solver)
 
 
-def compare(case: Case, steps: int, elements: int = ELEMENTS) -> Cell:
+def compare(case: Case, steps: int, elements: int = ELEMENTS, solver: str = DEFAULT) -> Cell:
     """Both modes against central differences, for up to `elements` elements of every float leaf."""
-    run = programs(case)
+    run = programs(case, solver)
     model, start, u = case.begin(steps)
     x = np.asarray(ravel_pytree((model, start, u))[0])
     place, names, scale = _elements((model, start, u), steps, elements)
@@ -261,13 +283,14 @@ def compare(case: Case, steps: int, elements: int = ELEMENTS) -> Cell:
     return Cell(
         case=case.name,
         steps=steps,
-        happens=bool(case.happens(rollout(SCHEME, model, start, u[:steps]))),
+        happens=bool(case.happens(rollout(run.scheme, model, start, u[:steps]))),
         error=float(worst.max()),
         leaf=names[int(worst.argmax())],
         reverse=float(errors[0].max()),
         forward=float(errors[1].max()),
         elements=len(place),
         leaves=len(set(names)),
+        solver=solver,
     )
 
 
@@ -305,17 +328,20 @@ def _in_batches(f: Callable[[np.ndarray], Array], rows: np.ndarray) -> np.ndarra
     return np.concatenate([f(part) for part in np.split(padded, count)])[: len(rows)]
 
 
-def write_table(out: Path) -> str:
-    """Compare everything, write out/gradients.json, put the table into docs/, and return it."""
+def write_table(out: Path, solvers: Sequence[str] = tuple(SCHEMES)) -> str:
+    """Compare everything, write out/gradients.json, put the table into docs/, and return it.
+
+    What the file has of other solvers than those asked for stays.
+    """
     # most programs here run for less time than they build; XLA reads this when JAX first computes
     quick = " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + quick
     jax.config.update("jax_enable_x64", True)
-    began, cells = time.perf_counter(), []
-    with Progress().task("gradients", len(CASES) * len(STEPS)) as task:
-        for case in CASES:
+    began, cells = time.perf_counter(), stored(out / "gradients.json", set(SCHEMES) - set(solvers))
+    with Progress().task("gradients", len(CASES) * len(STEPS) * len(solvers)) as task:
+        for case, solver in product(CASES, solvers):
             for steps in STEPS:
-                cells.append(compare_or_fail(case, steps))
+                cells.append(compare_or_fail(case, steps, solver))
                 task.advance(case=case.name, steps=steps, error=cells[-1].error)
             programs.cache_clear()
     result = {
@@ -333,14 +359,25 @@ def write_table(out: Path) -> str:
     return text
 
 
+def stored(path: Path, solvers: Iterable[str]) -> list[Cell]:
+    """Cells of some solvers that a file has."""
+    if not path.is_file():
+        return []
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    found = [Cell(**{name: value for name, value in cell.items() if name != "ok"}) for cell in cells]
+    return [cell for cell in found if cell.solver in solvers]
+
+
 def table(cells: list[Cell]) -> str:
-    """Markdown: a row per case, a column per number of steps, the worst relative error and its leaf."""
-    found = {(cell.case, cell.steps): cell for cell in cells}
+    """Markdown: a row per case and solver, a column per number of steps; the worst error and its leaf."""
+    found = {(cell.case, cell.solver, cell.steps): cell for cell in cells}
     columns = sorted({cell.steps for cell in cells})
     heads = [f"{n} step{'s' * (n > 1)}" for n in columns]
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(columns) + 1) + "|"]
-    for name in dict.fromkeys(cell.case for cell in cells):
-        lines.append(f"| {name} | " + " | ".join(_entry(found[name, n]) for n in columns) + " |")
+    for name, solver in product(dict.fromkeys(cell.case for cell in cells), SCHEMES):
+        if (name, solver, columns[0]) in found:
+            label = name if solver == DEFAULT else f"{name}, {solver}"
+            lines.append(f"| {label} | " + " | ".join(_entry(found[name, solver, n]) for n in columns) + " |")
     return "\n".join(lines)
 
 

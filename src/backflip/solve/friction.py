@@ -71,7 +71,11 @@ class Cone(Friction):
 
     def update(self, impulse: Array, sliding: Array, size: Array, bound: Array) -> Array:
         """Against the sliding, as far as the tangent that gives way more bears, then onto the disc."""
-        return self.nearest(impulse - sliding * (1 / jnp.max(size, -1, keepdims=True)), bound)
+        # one that moves nothing, out of the plane of a planar scene, has no say and gets no impulse
+        moves = jnp.isfinite(size)
+        most = jnp.max(jnp.where(moves, size, 0), -1, keepdims=True)
+        step = jnp.where(moves, 1 / jnp.where(most > 0, most, 1), 0)
+        return self.nearest(impulse - sliding * step, bound)
 
     def nearest(self, impulse: Array, bound: Array) -> Array:
         """Shrunk onto the disc."""

@@ -71,9 +71,9 @@ class Implicit(Gradient):
         rows: Rows, mobility: Mobility, velocity: Array,
     ) -> Array:  # fmt: skip
         """The impulses found, as constants with a tangent."""
-        posed = pose(rows, mobility, velocity)
-        impulse = posed.unscaled(find(*jax.lax.stop_gradient((rows, mobility, velocity))))
         kappa = smoothness if self.smoothness is None else self.smoothness
+        posed = pose(rows, mobility, velocity, kappa)
+        impulse = posed.unscaled(find(*jax.lax.stop_gradient((rows, mobility, velocity))))
         return posed.impulses(
             _solution(friction, kappa, kappa == smoothness, posed.problem, impulse, posed.energy)
         )

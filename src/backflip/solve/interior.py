@@ -35,7 +35,7 @@ class InteriorPoint(Solver):
         return self.gradient.through(self._find, self.friction, self.smoothness, rows, mobility, velocity)
 
     def _find(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
-        posed = pose(rows, mobility, velocity)
+        posed = pose(rows, mobility, velocity, self.smoothness)
         kappa = self.smoothness / posed.energy
         found = central(posed.problem, self.friction, kappa, self.iterations, self.smoothness == 0)
         return posed.impulses(found)

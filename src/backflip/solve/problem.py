@@ -1,5 +1,6 @@
 """Rows made alike: bounded rows first, then friction, all without units."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -83,8 +84,8 @@ SMALLEST = 1e-9
 """[√J] below this nothing is asked of the rows, and nothing is divided by it"""
 
 
-def pose(rows: Rows, mobility: Mobility, velocity: Array) -> Posed:
-    """Rows made alike.
+def pose(rows: Rows, mobility: Mobility, velocity: Array, smoothness: float = 0.0) -> Posed:
+    """Rows made alike, and no smaller than a smoothness [J] that they are solved with.
 
     With λ = λ̂ σ/√A and w = ŵ σ √A, A the diagonal, λ w is λ̂ ŵ σ² for every row: the scale changes no
     solution and no point of the central path, so no derivative is taken of it.
@@ -104,6 +105,7 @@ def pose(rows: Rows, mobility: Mobility, velocity: Array) -> Posed:
     lower = jnp.concatenate([rows.lower * root[:s], jnp.zeros_like(free)])
     upper = jnp.concatenate([rows.upper * root[:s], free])
     size = jax.lax.stop_gradient(_size(jnp.where(moves, offset, 0)[: s + k], lower, upper))
+    size = jnp.maximum(size, math.sqrt(smoothness))
     problem = Problem(
         share=jnp.where(moves[:, None], mobility.share[order] / root[:, None], 0),
         offset=jnp.where(moves, offset / size, alone),

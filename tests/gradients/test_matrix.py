@@ -7,18 +7,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backflip.experiments.gradients import CASES, MARKS, STEPS, TOLERANCE, Case, Cell, compare, plateau, table
+from backflip.experiments.gradients import (
+    CASES,
+    DEFAULT,
+    MARKS,
+    SCHEMES,
+    STEPS,
+    TOLERANCE,
+    Case,
+    compare,
+    plateau,
+    stored,
+    table,
+)
 
 ROOT = Path(__file__).parents[2]
 STORED, DOCS = ROOT / "results" / "gradients.json", ROOT / "docs" / "gradients.md"
 
-KNOWN_FAILURES: set[tuple[str, int]] = set()
-"""(case, steps) of stored cells that are known to fail; every other must be ok."""
+KNOWN_FAILURES: set[tuple[str, int, str]] = set()
+"""(case, steps, solver) of stored cells that are known to fail; every other must be ok."""
 
 
 def marked(case: Case) -> Any:
     """A known failure must fail as known, so that its repair is noticed."""
-    known = (case.name, STEPS[0]) in KNOWN_FAILURES
+    known = (case.name, STEPS[0], DEFAULT) in KNOWN_FAILURES
     marks = [pytest.mark.xfail(raises=NotImplementedError, strict=True)] if known else []
     return pytest.param(case, id=case.name.replace(" ", "-"), marks=marks)
 
@@ -33,10 +45,16 @@ def test_both_modes_agree_with_differences(case: Case) -> None:
         print(f"{case.name}, {steps} steps: {cell.error:.1e} at {cell.leaf}")
 
 
+def test_both_modes_agree_with_differences_by_interior_point() -> None:
+    rolling = next(case for case in CASES if case.name == "rolling")
+    cell = compare(rolling, 10, elements=4, solver="interior point")
+    assert cell.happens and cell.error <= TOLERANCE, f"{cell.leaf} is off by {cell.error:.1e}"
+
+
 def test_stored_matrix_is_whole_and_passes() -> None:
     record = json.loads(STORED.read_text("utf-8"))
-    cells = {(cell["case"], cell["steps"]): cell for cell in record["cells"]}
-    assert set(cells) == {(case.name, steps) for case in CASES for steps in STEPS}
+    cells = {(cell["case"], cell["steps"], cell["solver"]): cell for cell in record["cells"]}
+    assert set(cells) == {(case.name, steps, s) for case in CASES for steps in STEPS for s in SCHEMES}
     assert record["tolerance"] == TOLERANCE
     for key, cell in cells.items():
         passes = cell["happens"] and not cell["failure"] and cell["error"] <= TOLERANCE
@@ -45,8 +63,7 @@ def test_stored_matrix_is_whole_and_passes() -> None:
 
 
 def test_docs_show_the_stored_matrix() -> None:
-    cells = json.loads(STORED.read_text("utf-8"))["cells"]
-    text = table([Cell(**{name: value for name, value in cell.items() if name != "ok"}) for cell in cells])
+    text = table(stored(STORED, SCHEMES))
     assert f"{MARKS[0]}\n{text}\n{MARKS[1]}" in DOCS.read_text("utf-8")
 
 

@@ -164,7 +164,7 @@ def test_a_quadratic_program_of_a_textbook():
 
 
 def degenerate(dtype) -> Floats:
-    """Redundant contacts and joints, nothing to do, no friction, no room, 1e4 : 1, and all of it at rest."""
+    """Redundant contacts and joints, nothing to do, no friction, no room, 1e4 : 1, at rest; and plain ones."""
     plain = random_problem(3)
     twice = plain._replace(
         share=plain.share.at[6:9].set(plain.share[3:6]),
@@ -187,6 +187,7 @@ def degenerate(dtype) -> Floats:
             share=twice.share.at[1].set(twice.share[0]), velocity=twice.velocity.at[1].set(twice.velocity[0])
         ),
     ]
+    problems += [random_problem(seed) for seed in range(60)]
     return jax.tree.map(lambda x: x.astype(dtype), stack(problems))
 
 

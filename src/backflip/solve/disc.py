@@ -18,10 +18,10 @@ def product(a: Array, b: Array) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """b (k, 3) with a ∘ b = (1, 0, 0)."""
-    length = norm(a[:, 1:])
-    square = (a[:, 0] - length) * (a[:, 0] + length)
-    return a * jnp.array([1, -1, -1], a.dtype) / square[:, None]
+    """b (k, 3) with a ∘ b = (1, 0, 0), for a within the cone or, by rounding, on it."""
+    along = _along(a)
+    inside = jnp.maximum(1 - dot(along, along), jnp.finfo(a.dtype).eps)
+    return jnp.concatenate([jnp.ones_like(a[:, :1]), -along], -1) / (a[:, 0] * inside)[:, None]
 
 
 def linear(room: Array, slip: Array) -> tuple[Array, Array, Array]:

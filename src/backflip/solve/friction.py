@@ -152,8 +152,9 @@ class Pyramid(Friction):
         return jnp.ones((*bound.shape, 2, 2), bound.dtype)
 
     def slip(self, room: Array, kappa: Array) -> Array:
-        """κ / room."""
-        return kappa / room
+        """κ / room, where rounding has left any."""
+        least = jnp.finfo(room.dtype).eps * jnp.sum(room, -1, keepdims=True)
+        return kappa / jnp.maximum(room, least)
 
     def sliding(self, slip: Array) -> Array:
         """The difference of the two ends."""

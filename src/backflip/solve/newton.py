@@ -45,7 +45,7 @@ class Linear(NamedTuple):
 def point_at(problem: Problem, friction: Friction, impulse: Array, kappa: Array) -> Point:
     """The point of the central path at κ that has these impulses."""
     bounded, tangents = problem.split(impulse)
-    room = problem.room(bounded)
+    room = jnp.maximum(problem.room(bounded), jnp.finfo(impulse.dtype).eps ** 2)
     space = friction.room(problem.bound(bounded), tangents)
     return Point(impulse, room, problem.there() * kappa / room, space, friction.slip(space, kappa))
 

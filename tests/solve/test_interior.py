@@ -164,7 +164,7 @@ def test_a_quadratic_program_of_a_textbook():
 
 
 def degenerate(dtype) -> Floats:
-    """Redundant contacts and joints, nothing to do, no friction, no room, 1e4 : 1, at rest; and plain ones."""
+    """Redundant contacts and joints, nothing to do, no friction, no room, 1e4 : 1; plain ones too."""
     plain = random_problem(3)
     twice = plain._replace(
         share=plain.share.at[6:9].set(plain.share[3:6]),

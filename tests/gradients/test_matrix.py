@@ -24,8 +24,9 @@ from backflip.experiments.gradients import (
 ROOT = Path(__file__).parents[2]
 STORED, DOCS = ROOT / "results" / "gradients.json", ROOT / "docs" / "gradients.md"
 
-KNOWN_FAILURES: set[tuple[str, int, str]] = set()
-"""(case, steps, solver) of stored cells that are known to fail; every other must be ok."""
+KNOWN_FAILURES = {("sliding", steps, "interior point") for steps in STEPS}
+"""(case, steps, solver) of stored cells that are known to fail; every other must be ok. A box that slides and
+turns on four corners has many solutions: the implicit gradient is not that of the one that is found."""
 
 
 def marked(case: Case) -> Any:

@@ -198,3 +198,19 @@ def test_a_gradient_through_a_rollout_is_that_of_xla(name: str) -> None:
 
     slopes = jax.grad(loss, (0, 1))
     assert_within(1e-8, errors(by("lanes", slopes, model, us), by("xla", slopes, model, us)), "gradient")
+
+
+def test_step_and_vjp_by_interior_point_are_those_of_xla() -> None:
+    b = bf.Builder()
+    b.add_ground(friction=0.4)
+    b.add_body("ball", bf.Sphere(0.1), mass=1.0, position=(0, 0, 0.1), velocity=(1, 0.2, 0), spin=(1, 2, 3))
+    model, scheme = b.build(), bf.Scheme(0.01, bf.InteriorPoint())
+    ct = jax.tree.map(jnp.ones_like, bf.rest(model))
+
+    def both(model: bf.Model, state: bf.State) -> tuple[bf.State, Any]:
+        after, pull = jax.vjp(lambda m, s: bf.step(scheme, m, s), model, state)
+        return after, pull(ct)
+
+    args = model, bf.rest(model)
+    assert_by_lanes(both, *args)
+    assert_within(TOLERANCE["float64"], errors(by("lanes", both, *args), by("xla", both, *args)), "step")

@@ -8,6 +8,12 @@ Per kind of joint, at a common pivot point, for the twist of body B relative to 
     universal   turn about z_A and x_B           point, z_A ⟂ x_B
     ball        turn                             point
     fixed       nothing                          everything
+
+and in planar scenes, where y is held anyway:
+
+    hold x         move along z, turn about y    the line x = const through a point of B
+    hold z         move along x, turn about y    the line z = const through a point of B
+    hold rotation  move along x and z            orientation
 """
 
 from typing import NamedTuple
@@ -20,7 +26,7 @@ from backflip.dynamics.motion import Motion
 from backflip.math import cross, dot, matmul, matvec, relative_rotation_vector
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
-from backflip.model.facts import COORDINATES, FREEDOMS
+from backflip.model.facts import COORDINATES, FREEDOMS, HOLDS
 
 MEND = 0.3
 """Part of a joint's error that a step mends; the error shrinks by 1 − MEND each step."""
@@ -71,7 +77,7 @@ def joints_of_kind(model: Model, bodies: Bodies, at: Motion, alone: Array, kind:
     v, w, alone = (jnp.concatenate([x, jnp.zeros((1, 3), x.dtype)]) for x in (at.v, at.w, alone))
     R_A, R_B = matmul(R[a], model.R_AJ[index]), matmul(R[b], model.R_BJ[index])
     P, Q = p[a] + matvec(R[a], bodies.p_AJ[index]), p[b] + matvec(R[b], bodies.p_BJ[index])
-    pivot = Q if kind == "slider" else (P + Q) / 2
+    pivot = Q if kind == "slider" or kind in HOLDS else (P + Q) / 2
     arm_A, arm_B = pivot - p[a], pivot - p[b]
     spin = w[b] - w[a]
     slide = v[b] + cross(w[b], arm_B) - v[a] - cross(w[a], arm_A)
@@ -146,6 +152,9 @@ def _subspaces(kind: str, R_A: Array, R_B: Array) -> tuple[Array, Array]:
         "universal": ([turn(z_A), turn(x_B)], [*moves, turn(cross(z_A, x_B))]),
         "ball": (turns, moves),
         "fixed": ([], moves + turns),
+        "hold x": ([moves[2], turns[1]], [moves[0], moves[1], turns[0], turns[2]]),
+        "hold z": ([moves[0], turns[1]], [moves[1], moves[2], turns[0], turns[2]]),
+        "hold rotation": ([moves[0], moves[2]], [moves[1], *turns]),
     }
     free, held = table[kind]
     empty = jnp.zeros((*still.shape[:-1], 6, 0), R_A.dtype)
@@ -163,6 +172,9 @@ def _error(kind: str, R_A: Array, R_B: Array, apart: Array) -> Array:
         "ball": lambda: still,
         "slider": lambda: relative_rotation_vector(R_A, R_B),
         "fixed": lambda: relative_rotation_vector(R_A, R_B),
+        "hold x": lambda: still,
+        "hold z": lambda: still,
+        "hold rotation": lambda: relative_rotation_vector(R_A, R_B),
     }[kind]()
     return jnp.concatenate([apart, turn], -1)
 

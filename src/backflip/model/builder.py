@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from backflip.geometry import Plane, Shape
+from backflip.model.facts import holding
 from backflip.model.model import Model
 from backflip.model.sensors import Sensor
 
@@ -325,6 +326,19 @@ class Builder:
             damping_ratio=damping_ratio,
             collide=collide,
         )
+
+    def add_hold(
+        self, body: str, *what: str, position: Numbers | None = None, name: str | None = None
+    ) -> str:
+        """Hold "x", "z" or "rotation" of a body of a planar scene, or two of them, or all three.
+
+        What is held of x and z is the point of the body at `position` [W]; None: its origin. Two at once make
+        a hinge or a slider, all three a fixed joint, and may be read and driven as such.
+        """
+        kind, axes = holding(body, what)
+        none = (0.0,) * len(axes)
+        springs = {"stiffness": none, "damping": none, "neutral": none, "limits": (None,) * len(axes)}
+        return self._add_joint(name or f"{body} held", kind, WORLD_NAME, body, position, axes=axes, **springs)
 
     def add_servo(
         self,

@@ -12,7 +12,7 @@ from backflip import lanes
 from backflip.geometry import MAX_VERTICES, PAIRS, Hull, Shape
 from backflip.model.bodies import bodies_of, shape_poses
 from backflip.model.builder import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote
-from backflip.model.facts import COORDINATES, PairGroup
+from backflip.model.facts import COORDINATES, HOLDS, PairGroup
 from backflip.model.model import Model
 from backflip.model.pack import rotation_matrix
 from backflip.model.rest import rest
@@ -42,6 +42,8 @@ def check(said: Description) -> None:
     _check_loops(said)
     if said.planar:
         _check_planar(said)
+    else:
+        _check_not_planar(said)
     for actuator in said.actuators:
         _check_actuator(said, actuator, known)
     for sensor in said.sensors:
@@ -318,6 +320,16 @@ def _check_planar(said: Description) -> None:
                 _fail(who, f"axis {axis!r} turns out of the plane of a planar model", "give (0, 1, 0)")
             if joint.kind == "slider" and abs(y) > 1e-6:
                 _fail(who, f"axis {axis!r} leaves the plane of a planar model", "give an axis (x, 0, z)")
+
+
+def _check_not_planar(said: Description) -> None:
+    for joint in said.joints:
+        if joint.kind in HOLDS:
+            _fail(
+                f'joint "{joint.name}"',
+                f"add_hold({HOLDS[joint.kind]!r}) is for planar scenes",
+                "give Builder(planar=True), or use a hinge, slider or fixed joint",
+            )
 
 
 def _check_actuator(said: Description, note, known: set[str]) -> None:

@@ -9,11 +9,39 @@ from backflip.model.sensors import Sensor
 WORLD = -1
 """Body index of the world: it never moves."""
 
-COORDINATES = {"free": 0, "planar": 0, "fixed": 0, "ball": 0, "hinge": 1, "slider": 1, "universal": 2}
+HOLDS = {"hold x": "x", "hold z": "z", "hold rotation": "rotation"}
+"""Joints of planar scenes that hold one of the three freedoms of a body, and which."""
+
+COORDINATES = {
+    "free": 0, "planar": 0, "fixed": 0, "ball": 0, "hinge": 1, "slider": 1, "universal": 2,
+    **dict.fromkeys(HOLDS, 0),
+}  # fmt: skip
 """How many angles or positions of a joint can be read, limited and driven."""
 
-FREEDOMS = {"free": 6, "planar": 3, "fixed": 0, "ball": 3, "hinge": 1, "slider": 1, "universal": 2}
+FREEDOMS = {
+    "free": 6, "planar": 3, "fixed": 0, "ball": 3, "hinge": 1, "slider": 1, "universal": 2,
+    **dict.fromkeys(HOLDS, 2),
+}  # fmt: skip
 """How many independent velocities a joint leaves between its bodies."""
+
+
+Axis = tuple[float, float, float]
+
+
+def holding(body: str, what: tuple[str, ...]) -> tuple[str, tuple[Axis, ...]]:
+    """Kind and axes of the joint that holds these of the x, z and rotation of a body."""
+    known: dict[tuple[str, ...], tuple[str, tuple[Axis, ...]]] = {
+        ("x",): ("hold x", ()),
+        ("z",): ("hold z", ()),
+        ("rotation",): ("hold rotation", ()),
+        ("x", "z"): ("hinge", ((0.0, 1.0, 0.0),)),
+        ("rotation", "x"): ("slider", ((0.0, 0.0, 1.0),)),
+        ("rotation", "z"): ("slider", ((1.0, 0.0, 0.0),)),
+        ("rotation", "x", "z"): ("fixed", ()),
+    }
+    if tuple(sorted(what)) not in known:
+        raise ValueError(f'add_hold of body "{body}": {what!r}; give one or more of "x", "z", "rotation"')
+    return known[tuple(sorted(what))]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,100 @@
+"""How well data determine parameters: from the Jacobian at the solution."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+UNSURE = 1.0
+"""standard error of a free number (the logarithm of a positive parameter, or a plain one in units of its
+first guess) from which on the data say nothing of it"""
+TAKES_PART = 0.3
+"""least weight of a parameter in a direction that cannot be seen, from which on it is named"""
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """What is known of each of p parameters."""
+
+    names: tuple[str, ...]
+    value: np.ndarray
+    """(p,)"""
+    error: np.ndarray
+    """(p,) standard error; ∞ where the data cannot tell"""
+    correlation: np.ndarray
+    """(p, p) of the errors, between those that the data can tell; NaN elsewhere"""
+    condition: float
+    """of the Jacobian with columns of unit length: 1 all apart, ∞ some not at all"""
+    hidden: tuple[tuple[str, ...], ...]
+    """parameters that cannot be identified: those of one group only together, or not at all"""
+
+    @property
+    def findings(self) -> list[str]:
+        """Sentences that name what cannot be identified."""
+        told = []
+        for group in self.hidden:
+            names = ", ".join(f'"{name}"' for name in group)
+            if len(group) == 1:
+                told.append(
+                    f"{names} cannot be identified: it hardly changes what is observed; "
+                    "hold it fixed, or record a motion that depends on it"
+                )
+            else:
+                told.append(
+                    f"{names} cannot be told apart: only a combination of them shows; "
+                    "hold one fixed, or record a motion that moves them apart"
+                )
+        return told
+
+    def report(self) -> str:
+        """A table to read: value, standard error, and the parameter it is most entangled with."""
+        width = max(map(len, self.names))
+        lines = [f"{'parameter':{width}}  {'value':>11}  {'std. error':>11}  entangled with"]
+        for i, name in enumerate(self.names):
+            others = np.abs(np.where(np.arange(len(self.names)) == i, 0, np.nan_to_num(self.correlation[i])))
+            k = int(np.argmax(others))
+            tie = f"{self.names[k]} ({self.correlation[i, k]:+.2f})" if others[k] > 0.5 else ""
+            lines.append(f"{name:{width}}  {self.value[i]:11.5g}  {self.error[i]:11.2g}  {tie}".rstrip())
+        return "\n".join([*lines, f"condition {self.condition:.2g}", *self.findings])
+
+
+def certainty(
+    names: tuple[str, ...], value: Any, slope: Any, J: Any, residual: Any, samples: int
+) -> Certainty:
+    """Certainty of parameters with values (p,), of which free numbers with slopes (p,) were fitted.
+
+    J (m, p) is the Jacobian of the residuals (m,), of which `samples` are not missing, with respect to the
+    free numbers; all in any one unit. Standard errors take the residual for noise:
+        C = s² (JᵀJ)⁻¹,   s² = |r|² / (samples − p)
+    """
+    tiny = float(np.sqrt(np.finfo(np.asarray(J).dtype).eps))
+    J, residual = np.asarray(J, float), np.asarray(residual, float)
+    p = J.shape[1]
+    length = np.linalg.norm(J, axis=0)
+    seen = length > tiny * max(length.max(), np.finfo(float).tiny)
+    hidden = [(names[i],) for i in np.flatnonzero(~seen)]
+    units = J[:, seen] / length[seen]
+    _, singular, directions = np.linalg.svd(units, full_matrices=False)
+    blind = singular < tiny * singular[0] if singular.size else np.zeros(0, bool)
+    which = np.flatnonzero(seen)
+    hidden += [tuple(names[which[k]] for k in _part_of(d)) for d in directions[blind]]
+    dark = ~seen
+    for d in directions[blind]:
+        dark[which[_part_of(d)]] = True
+    noise = residual @ residual / max(samples - p, 1)
+    inverse = (directions[~blind].T / singular[~blind] ** 2) @ directions[~blind]
+    spread = np.full(p, np.inf)
+    spread[seen] = np.sqrt(noise * np.diag(inverse)) / length[seen]
+    hidden += [(names[i],) for i in np.flatnonzero(~dark & (spread > UNSURE))]
+    spread[dark] = np.inf
+    correlation = np.full((p, p), np.nan)
+    root = np.sqrt(np.maximum(np.diag(inverse), np.finfo(float).tiny))
+    correlation[np.ix_(which, which)] = inverse / np.outer(root, root)
+    correlation[dark] = correlation[:, dark] = np.nan
+    worst = singular[0] / singular[-1] if seen.all() and not blind.any() else np.inf
+    error = np.abs(np.asarray(slope, float)) * spread
+    return Certainty(names, np.asarray(value, float), error, correlation, float(worst), tuple(hidden))
+
+
+def _part_of(direction: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(np.abs(direction) > TAKES_PART * np.abs(direction).max())

@@ -1,0 +1,87 @@
+"""What was observed: readings at even times, with gaps, of one run or of several."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from backflip.model import State
+
+
+class Recording(eqx.Module):
+    """Readings of one run, or of several with a leading axis (runs,) on every array.
+
+    Sample k is taken after (k + 1)·`every` steps of the scheme. NaN is a sample that is missing.
+    """
+
+    observed: Array
+    """(samples, channels), or (runs, samples, channels)"""
+    controls: Array | None = None
+    """(steps, controls) what was asked before every step, or (runs, steps, controls); None: nothing"""
+    start: State | None = None
+    """where the run began, or one state for every run; None: at rest(model)"""
+    every: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self):
+        if not isinstance(self.every, int) or self.every < 1:
+            raise ValueError(f"Recording: every is {self.every!r}; give a number of steps from 1 up")
+
+    @property
+    def steps(self) -> int:
+        """Steps that one run takes."""
+        return self.observed.shape[-2] * self.every
+
+
+def windows(recorded: Recording, states: State, length: int) -> Recording:
+    """Cut one run into windows of `length` samples, each from the state that was recorded there.
+
+    `states` has one state per sample, such as `trajectory.state` has; the first window starts where the
+    recording does. Samples left over at the end are dropped. Short windows are what to use where a long run
+    is chaotic: an error in theta has no time to grow (multiple shooting with starts that are known).
+    """
+    if recorded.observed.ndim != 2 or recorded.start is None:
+        raise ValueError("windows: give the recording of one run, with its start")
+    count = recorded.observed.shape[0] // length if length >= 1 else 0
+    if count < 1:
+        raise ValueError(f"windows: length is {length}; give 1 to {recorded.observed.shape[0]} samples")
+
+    def cut(x: Array, per: int) -> Array:
+        return x[: count * per].reshape(count, per, *x.shape[1:])
+
+    begin = np.arange(1, count) * length - 1
+    start = jax.tree.map(
+        lambda first, x: jnp.concatenate([first[None], x[begin]]), recorded.start, states
+    )
+    controls = recorded.controls
+    if controls is not None:
+        controls = cut(controls, length * recorded.every)
+    return Recording(cut(recorded.observed, length), controls, start, recorded.every)
+
+
+def as_runs(recorded: Any) -> Recording:
+    """A recording with a leading axis (runs,); an array is taken for the readings of one run."""
+    if not isinstance(recorded, Recording):
+        recorded = Recording(jnp.asarray(recorded))
+    observed = jnp.asarray(recorded.observed, jnp.result_type(float))
+    if observed.ndim not in (2, 3):
+        raise ValueError(
+            f"identify: the readings have shape {observed.shape}; give (samples, channels), "
+            "or (runs, samples, channels)"
+        )
+    if np.isinf(np.asarray(observed)).any():
+        raise ValueError("identify: there are infinite readings; put NaN where a sample is missing")
+    if np.isnan(np.asarray(observed)).all():
+        raise ValueError("identify: every reading is missing (NaN); record something")
+    runs = Recording(observed, recorded.controls, recorded.start, recorded.every)
+    if observed.ndim == 2:
+        runs = jax.tree.map(lambda x: jnp.asarray(x)[None], runs)
+    steps = runs.steps
+    if runs.controls is not None and runs.controls.shape[:2] != (observed.shape[0] if observed.ndim == 3 else 1, steps):
+        raise ValueError(
+            f"identify: controls have shape {recorded.controls.shape}; the readings span {steps} steps "
+            f"({recorded.every} per sample): give one row for each"
+        )
+    return runs

@@ -1,0 +1,136 @@
+"""Planar scenes: nothing leaves the x-z plane, laws hold, parts of a body's motion can be held."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from laws.scenes import last, run
+
+import backflip as bf
+
+Y = (0, 1, 0)
+
+
+def crowd():
+    """A circle falls on a capsule that is pinned to a rectangle, with a plate welded to its end."""
+    b = bf.Builder(planar=True)
+    b.add_ground(friction=0.6, restitution=0.3)
+    b.add_body("circle", bf.Sphere(0.2), position=(0.2, 0, 0.8), velocity=(0.5, 0, 0), spin=(0, 3, 0))
+    b.add_body("rectangle", bf.Box((0.4, 0.2, 0.2)), position=(0, 0, 0.15), rotation=(0, 0.2, 0), group="arm")
+    b.add_body("capsule", bf.Capsule(0.03, 0.4), position=(0.4, 0, 0.35), rotation=(0, 0.5, 0), group="arm")
+    b.add_body("plate", bf.Box((0.2, 0.2, 0.05)), position=(0.5, 0, 0.5), group="arm", collide=False)
+    b.add_hinge("elbow", "rectangle", "capsule", position=(0.3, 0, 0.15), axis=Y)
+    b.add_fixed("weld", "capsule", "plate")
+    b.ignore_contact("circle", "rectangle")
+    b.ignore_contact("world", "capsule")
+    return b.build()
+
+
+def tied(*what, gravity=(0, 0, 0)):
+    """A rod that spins and flies, with some of its motion held."""
+    x, z, turn = (0.0 if name in what else 1.0 for name in ("x", "z", "rotation"))
+    b = bf.Builder(planar=True, gravity=gravity)
+    b.add_body("rod", bf.Capsule(0.05, 0.6), mass=2.0, velocity=(x, 0, 2 * z), spin=(0, 3 * turn, 0))
+    b.add_hold("rod", *what)
+    return b.build()
+
+
+def test_circles_rectangles_and_capsules_stay_in_the_plane_and_so_do_gradients():
+    model, scheme = crowd(), bf.Scheme(dt=0.01, solver=bf.PGS(sweeps=10))
+
+    def height(model, state):
+        states = bf.rollout(scheme, model, state, steps=60).state
+        return states.p_WB[-1, :, 2].sum(), states
+
+    slopes, states = jax.jit(jax.grad(height, argnums=(0, 1), has_aux=True))(model, bf.rest(model))
+    assert float(jnp.abs(states.p_WB[..., 1]).max()) == 0 and float(jnp.abs(states.v_WB[..., 1]).max()) == 0
+    assert float(jnp.abs(states.w_WB[..., jnp.array([0, 2])]).max()) == 0
+    assert float(jnp.abs(states.R_WB[..., 1, :] - jnp.eye(3)[1]).max()) == 0
+    assert float(jnp.abs(last(states).p_WB[:, 2] - bf.rest(model).p_WB[:, 2]).max()) > 0.1
+    by_model, by_state = slopes
+    assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(slopes))
+    assert float(jnp.abs(by_model.density).max()) > 0 and float(jnp.abs(by_state.v_WB[:, 2]).max()) > 0
+
+
+def test_a_planar_pendulum_keeps_its_period():
+    b = bf.Builder(planar=True)
+    b.add_body("bob", bf.Sphere(0.05), mass=1.0, position=(0, 0, -1))
+    b.add_hinge("pivot", "world", "bob", position=(0, 0, 0), axis=Y)
+    model = b.build()
+    period = 2 * np.pi * np.sqrt((1 + 0.4 * 0.05**2) / 9.81)
+    states = run(model, bf.rest(model, jnp.array([0.01])), dt=float(period) / 400, seconds=5 * float(period))
+    assert abs(float(states.p_WB[-1, 0, 0] / states.p_WB[399, 0, 0]) - 1) < 1e-3
+    assert float(jnp.abs(states.p_WB[99::200, 0, 0]).max()) < 1e-4
+
+
+def test_momenta_of_planar_bodies_that_collide_are_kept():
+    b = bf.Builder(planar=True, gravity=(0, 0, 0))
+    b.add_body("circle", bf.Sphere(0.2), mass=1.0, position=(-0.6, 0, 0.1), velocity=(2, 0, 0))
+    b.add_body("box", bf.Box((0.3, 0.2, 0.5)), mass=3.0, spin=(0, 1.0, 0), restitution=0.4)
+    model = b.build()
+    start = bf.rest(model)
+    end = last(run(model, start, dt=0.01, seconds=1))
+    assert float(jnp.abs(end.v_WB - start.v_WB).max()) > 0.3
+    assert np.allclose(bf.momentum(model, end), bf.momentum(model, start), atol=1e-12)
+    assert np.allclose(bf.angular_momentum(model, end), bf.angular_momentum(model, start), atol=1e-12)
+
+
+def test_what_is_held_stays_and_the_rest_moves_freely():
+    free = np.array([1.0, 2.0, 3.0])  # m along x, m along z, rad in a second
+    for what in (("x",), ("z",), ("rotation",), ("x", "z"), ("x", "rotation"), ("z", "rotation")):
+        model = tied(*what)
+        end = last(run(model, bf.rest(model), dt=0.05, seconds=1))
+        moved = np.array([end.p_WB[0, 0], end.p_WB[0, 2], np.arctan2(end.R_WB[0, 0, 2], end.R_WB[0, 0, 0])])
+        kept = np.array([name not in what for name in ("x", "z", "rotation")])
+        assert np.allclose(moved, np.where(kept, free, 0), atol=1e-9), what
+
+
+def test_a_body_held_off_its_centre_swings_as_a_pendulum_on_rails_does():
+    b = bf.Builder(planar=True)
+    b.add_body("rod", bf.Capsule(0.05, 0.6), mass=2.0, rotation=(0, 0.4, 0))
+    b.add_hold("rod", "z", position=(0.3 * np.sin(0.4), 0, 0.3 * np.cos(0.4)))
+    model = b.build()
+    states = run(model, bf.rest(model), dt=0.002, seconds=1)
+    energies = jax.vmap(lambda s: bf.energy(model, s))(states)
+    tip = states.p_WB[:, 0] + 0.3 * states.R_WB[:, 0, :, 2]
+    assert float(jnp.abs(tip[:, 2] - 0.3 * np.cos(0.4)).max()) < 1e-5  # the point is held
+    assert float(jnp.abs(states.p_WB[:, 0, 0]).max()) < 1e-9  # nothing pushes along x
+    assert float(energies.max() - energies.min()) < 1e-3
+    assert float(jnp.abs(states.w_WB[:, 0, 1]).max()) > 1
+
+
+@pytest.mark.parametrize("what", ["x", "z", "rotation"])
+def test_gradients_of_held_bodies_agree_with_differences(what):
+    model = tied(what, gravity=(1.0, 0, -9.81))
+    scheme = bf.Scheme(dt=0.02)
+
+    @jax.jit
+    def reach(gravity, spin, length):
+        changed = eqx.tree_at(
+            lambda m: (m.gravity, m.spin, m.p_BJ), model,
+            (gravity, spin, jnp.array([[0.1, 0.0, 0.0]]) + length * jnp.array([[0.0, 0.0, 1.0]])),
+        )  # fmt: skip
+        end = bf.rollout(scheme, changed, bf.rest(changed), steps=20).last
+        return end.p_WB[0, 0] + 2 * end.p_WB[0, 2] + end.R_WB[0, 0, 2]
+
+    at = (model.gravity, model.spin, jnp.asarray(0.2))
+    slopes = jax.jit(jax.grad(reach, argnums=(0, 1, 2)))(*at)
+    for i, (x, slope) in enumerate(zip(at, slopes, strict=True)):
+        for k in np.ndindex(x.shape):
+            if i == 0 and k == (1,) or i == 1 and k != (0, 1):
+                continue  # out of the plane
+            near = [reach(*at[:i], x.at[k].add(h), *at[i + 1 :]) for h in (1e-5, -1e-5)]
+            assert float(slope[k]) == pytest.approx(float(near[0] - near[1]) / 2e-5, rel=1e-5, abs=1e-7)
+
+
+def test_holding_nothing_or_outside_of_planar_scenes_is_refused():
+    with pytest.raises(ValueError, match=r'add_hold of body "rod".*"x", "z", "rotation"'):
+        tied("y")
+    with pytest.raises(ValueError, match='add_hold of body "rod"'):
+        tied()
+    b = bf.Builder()
+    b.add_body("rod", bf.Capsule(0.05, 0.6))
+    b.add_hold("rod", "x")
+    with pytest.raises(ValueError, match="rod held.*planar"):
+        b.build()

@@ -118,7 +118,7 @@ def test_gradients_of_held_bodies_agree_with_differences(what):
     slopes = jax.jit(jax.grad(reach, argnums=(0, 1, 2)))(*at)
     for i, (x, slope) in enumerate(zip(at, slopes, strict=True)):
         for k in np.ndindex(x.shape):
-            if i == 0 and k == (1,) or i == 1 and k != (0, 1):
+            if (i == 0 and k == (1,)) or (i == 1 and k != (0, 1)):
                 continue  # out of the plane
             near = [reach(*at[:i], x.at[k].add(h), *at[i + 1 :]) for h in (1e-5, -1e-5)]
             assert float(slope[k]) == pytest.approx(float(near[0] - near[1]) / 2e-5, rel=1e-5, abs=1e-7)
@@ -132,5 +132,5 @@ def test_holding_nothing_or_outside_of_planar_scenes_is_refused():
     b = bf.Builder()
     b.add_body("rod", bf.Capsule(0.05, 0.6))
     b.add_hold("rod", "x")
-    with pytest.raises(ValueError, match="rod held.*planar"):
+    with pytest.raises(ValueError, match=r"rod held.*planar"):
         b.build()

@@ -52,9 +52,7 @@ def windows(recorded: Recording, states: State, length: int) -> Recording:
         return x[: count * per].reshape(count, per, *x.shape[1:])
 
     begin = np.arange(1, count) * length - 1
-    start = jax.tree.map(
-        lambda first, x: jnp.concatenate([first[None], x[begin]]), recorded.start, states
-    )
+    start = jax.tree.map(lambda first, x: jnp.concatenate([first[None], x[begin]]), recorded.start, states)
     controls = recorded.controls
     if controls is not None:
         controls = cut(controls, length * recorded.every)
@@ -79,7 +77,7 @@ def as_runs(recorded: Any) -> Recording:
     if observed.ndim == 2:
         runs = jax.tree.map(lambda x: jnp.asarray(x)[None], runs)
     steps = runs.steps
-    if runs.controls is not None and runs.controls.shape[:2] != (observed.shape[0] if observed.ndim == 3 else 1, steps):
+    if runs.controls is not None and runs.controls.shape[:2] != (runs.observed.shape[0], steps):
         raise ValueError(
             f"identify: controls have shape {recorded.controls.shape}; the readings span {steps} steps "
             f"({recorded.every} per sample): give one row for each"

@@ -1,0 +1,190 @@
+"""One identification as a least-squares problem, and the methods that bring it down."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+import optimistix as optx
+from jax import Array
+
+from backflip.dynamics import Scheme
+from backflip.learn.parameters import Layout
+from backflip.learn.recording import Recording
+from backflip.learn.robust import Loss
+from backflip.learn.rollout import rollout
+from backflip.model import Model, State, rest
+
+
+class Problem(eqx.Module):
+    """What is compared with what; functions are static, so that equal problems are compiled once."""
+
+    scheme: Scheme
+    recorded: Recording
+    """with a leading axis (runs,), and 0 where a sample is missing"""
+    present: Array
+    """(runs, samples, channels) 1, and 0 where a sample is missing"""
+    noise: Array
+    """(channels,)"""
+    scale: Array
+    """what residuals are multiplied by, so that the first Jacobian has length 1"""
+    loss: Loss
+    layout: Layout = eqx.field(static=True)
+    theta_to_model: Callable = eqx.field(static=True)
+    sense: Callable = eqx.field(static=True)
+
+    def readings(self, free: Array) -> Array:
+        """(runs, samples, channels) what a simulation with these parameters would have observed."""
+        built = self.theta_to_model(self.layout.theta(free))
+        model, start = built if isinstance(built, tuple) else (built, self.recorded.start)
+        steps, every = self.recorded.steps, self.recorded.every
+
+        def one(start: State | None, controls: Array | None) -> Array:
+            begin = rest(model) if start is None else start
+            states = rollout(self.scheme, model, begin, controls, steps=steps).state
+            taken = jax.tree.map(lambda x: x[every - 1 :: every], states)
+            return jax.vmap(self.sense, (None, 0))(model, taken)
+
+        runs = self.recorded.observed.shape[0]
+        axes = (_axis(start), _axis(self.recorded.controls))
+        return jax.vmap(one, axes, axis_size=runs)(start, self.recorded.controls)
+
+    def residuals(self, free: Array) -> Array:
+        """(m,) so that their squares add up to the mean cost of a sample, times scale²."""
+        off = (self.readings(free) - self.recorded.observed) / self.noise
+        bent = self.loss.bend(jnp.where(self.present > 0, off, 0))
+        return (bent * (self.scale / jnp.sqrt(self.present.sum()))).reshape(-1)
+
+    def cost(self, free: Array) -> Array:
+        """Mean cost of a sample: the mean square where the loss is that."""
+        r = self.residuals(free)
+        return jnp.sum(r * r) / self.scale**2
+
+
+def _axis(tree: Any) -> int | None:
+    return None if tree is None else 0
+
+
+def with_jacobian(problem: Problem, free: Array) -> tuple[Array, Array]:
+    """Residuals (m,) and their Jacobian (m, p), forwards: a parameter is a lane."""
+
+    def twice(free: Array) -> tuple[Array, Array]:
+        r = problem.residuals(free)
+        return r, r
+
+    J, r = jax.jacfwd(twice, has_aux=True)(free)
+    return r, J
+
+
+def residuals_for_solvers(problem: Problem) -> Callable[[Array, Any], tuple[Array, None]]:
+    """The residuals as optimistix wants them: differentiated once, however often they are asked."""
+
+    @jax.custom_jvp
+    def residuals(free: Array) -> Array:
+        return problem.residuals(free)
+
+    @residuals.defjvp
+    def _(primals, tangents):
+        r, J = with_jacobian(problem, *primals)
+        return r, J @ tangents[0]
+
+    return lambda free, args: (residuals(free), None)
+
+
+class _Short(optx.AbstractDescent):
+    """Steps of another descent, shortened so that no free number moves farther than `longest`."""
+
+    inner: optx.AbstractDescent
+    longest: float
+
+    def init(self, y, f_info_struct):
+        return self.inner.init(y, f_info_struct)
+
+    def query(self, y, f_info, state):
+        return self.inner.query(y, f_info, state)
+
+    def step(self, step_size, state):
+        move, result = self.inner.step(step_size, state)
+        most = jnp.max(jnp.abs(move))
+        far = most > self.longest
+        return jnp.where(far, self.longest / jnp.where(far, most, 1), 1) * move, result
+
+
+def levenberg_marquardt(
+    *, rtol: float = 1e-5, atol: float = 1e-6, longest: float = 2.0
+) -> optx.AbstractLeastSquaresSolver:
+    """Optimistix's Levenberg-Marquardt, for physical parameters.
+
+    No update multiplies a positive parameter by more than e^`longest`: far from the goal a Gauss-Newton step
+    in logarithms can be wild. Damping falls and rises faster than is usual, as simulations are dear.
+    """
+    if not longest > 0:
+        raise ValueError(f"levenberg_marquardt: longest is {longest!r}; give a positive number")
+    search: Any = optx.ClassicalTrustRegion(
+        high_cutoff=0.5, low_cutoff=0.01, high_constant=10.0, low_constant=0.1
+    )
+    method: Any = optx.LevenbergMarquardt(rtol, atol)
+    return eqx.tree_at(lambda m: (m.descent, m.search), method, (_Short(method.descent, longest), search))
+
+
+class Standing(eqx.Module):
+    """Where a search stands; a checkpoint is this, written down."""
+
+    free: Array
+    """(p,) the best so far"""
+    cost: Array
+    """of it"""
+    inner: Any
+    """the method's own state"""
+
+
+@eqx.filter_jit
+def begin(problem: Problem, method: Any, free: Array) -> Standing:
+    """Before the first update."""
+    unknown = jnp.full((), jnp.inf, free.dtype)
+    if isinstance(method, optax.GradientTransformation):
+        return Standing(free, unknown, (free, method.init(free)))
+    fn = residuals_for_solvers(problem)
+    out = jax.eval_shape(lambda y: fn(y, None)[0], free)
+    inner = method.init(fn, free, None, {}, out, None, frozenset())
+    return Standing(free, unknown, inner)
+
+
+@eqx.filter_jit
+def advance(problem: Problem, method: Any, standing: Standing) -> tuple[Standing, Array]:
+    """One update: one simulation with its derivative. Also whether the method has come to its end."""
+    if isinstance(method, optax.GradientTransformation):
+        return _descend(problem, method, standing)
+    fn = residuals_for_solvers(problem)
+    free, inner, _ = method.step(fn, standing.free, None, {}, standing.inner, frozenset())
+    done, _ = method.terminate(fn, free, None, {}, inner, frozenset())
+    r = inner.f_info.residual
+    return Standing(free, jnp.sum(r * r) / problem.scale**2, inner), done
+
+
+def _descend(
+    problem: Problem, method: optax.GradientTransformation, standing: Standing
+) -> tuple[Standing, Array]:
+    """One update of first order; the gradient goes backwards, so many parameters cost no more than one."""
+    at, state = standing.inner
+    cost, slope = jax.value_and_grad(problem.cost)(at)
+    ok = jnp.isfinite(cost) & jnp.all(jnp.isfinite(slope))
+    moves, state = method.update(jnp.where(ok, slope, 0), state, at)
+    better = ok & (cost < standing.cost)
+    free = jnp.where(better, at, standing.free)
+    after = Standing(free, jnp.where(better, cost, standing.cost), (optax.apply_updates(at, moves), state))
+    return after, jnp.asarray(False)
+
+
+@eqx.filter_jit
+def look(problem: Problem, free: Array) -> tuple[Array, Array]:
+    """Residuals and Jacobian at a point, compiled."""
+    return with_jacobian(problem, free)
+
+
+def built_model(theta_to_model: Callable, theta: Any) -> Model:
+    """The model alone of what theta_to_model returns."""
+    built = theta_to_model(theta)
+    return built[0] if isinstance(built, tuple) else built

@@ -64,6 +64,18 @@ def test_a_planar_pendulum_keeps_its_period():
     assert float(jnp.abs(states.p_WB[99::200, 0, 0]).max()) < 1e-4
 
 
+@pytest.mark.parametrize("friction", [bf.Cone(), bf.Pyramid()])
+def test_a_skidding_ball_ends_up_rolling_in_a_planar_scene(friction):
+    b = bf.Builder(planar=True)
+    b.add_ground(friction=0.2)
+    b.add_body("ball", bf.Sphere(0.2), mass=2.0, position=(0, 0, 0.2), velocity=(2, 0, 0))
+    model = b.build()
+    states = run(model, bf.rest(model), dt=0.01, seconds=1, solver=bf.PGS(friction=friction))
+    assert np.allclose(states.v_WB[19, 0, 0], 2 - 0.2 * 9.81 * 0.2, atol=1e-6)  # skids
+    assert np.allclose(states.v_WB[-1, 0, 0], 2 * 5 / 7, atol=1e-4)  # rolls
+    assert np.allclose(states.w_WB[-1, 0, 1] * 0.2, 2 * 5 / 7, atol=1e-4)
+
+
 def test_momenta_of_planar_bodies_that_collide_are_kept():
     b = bf.Builder(planar=True, gravity=(0, 0, 0))
     b.add_body("circle", bf.Sphere(0.2), mass=1.0, position=(-0.6, 0, 0.1), velocity=(2, 0, 0))

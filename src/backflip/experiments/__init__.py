@@ -16,7 +16,16 @@ from backflip.experiments.base import Claim, Experiment, Progress
 
 __all__ = ["NAMES", "Claim", "Experiment", "Progress", "load", "unknown"]
 
-NAMES = ("ball", "arm-fixed", "arm-random", "gait", "gait-lifelike", "push-box")
+NAMES = (
+    "ball",
+    "arm-fixed",
+    "arm-random",
+    "gait",
+    "gait-lifelike",
+    "push-box",
+    "chain-mass",
+    "identify-robot",
+)
 """Every experiment, in the order in which they are told and run."""
 
 

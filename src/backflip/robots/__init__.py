@@ -12,5 +12,6 @@ from backflip.robots.dog import dog
 from backflip.robots.linkages import chain, four_bar, pendulum
 from backflip.robots.quadruped import quadruped
 from backflip.robots.quadruped17 import quadruped17
+from backflip.robots.struck_chain import struck_chain
 
-__all__ = ["arm", "ball", "chain", "dog", "four_bar", "pendulum", "quadruped", "quadruped17"]
+__all__ = ["arm", "ball", "chain", "dog", "four_bar", "pendulum", "quadruped", "quadruped17", "struck_chain"]

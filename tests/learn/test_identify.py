@@ -1,0 +1,231 @@
+"""Identification: right in spite of noise, gaps and outliers; what data cannot tell is named."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import optimistix as optx
+import pytest
+
+import backflip as bf
+from backflip.learn.certainty import certainty
+from backflip.learn.parameters import lay_out
+
+SCHEME = bf.Scheme(dt=0.02)
+NOISE = jnp.array([0.02, 0.1])
+QUIET = bf.Progress(quiet=True)
+
+
+def pendulum():
+    """A driven rod on a damped pivot, 2 kg and 0.3 N m s."""
+    b = bf.Builder(planar=True)
+    b.add_body("rod", bf.Capsule(0.05, 0.6), mass=2.0, position=(0.3, 0, 0), rotation=(0, np.pi / 2, 0))
+    b.add_hinge("pivot", "world", "rod", position=(0, 0, 0), axis=(0, 1, 0), damping=0.3)
+    b.add_motor("pivot")
+    b.add_sensor(bf.JointAngle("pivot"), bf.JointRate("pivot"))
+    return b.build()
+
+
+MODEL = pendulum()
+U = jnp.sin(jnp.arange(100) * 0.1)[:, None]
+
+
+def to_model(theta):
+    return eqx.tree_at(lambda m: (m.mass, m.damping), MODEL, (theta["mass"][None], theta["damping"][None]))
+
+
+def tangled(theta):
+    return to_model({"mass": theta["part"] * theta["factor"], "damping": theta["damping"]})
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """States and exact readings."""
+    path = jax.jit(lambda: bf.rollout(SCHEME, MODEL, bf.rest(MODEL), U).state)()
+    return path, np.asarray(jax.vmap(bf.observe, (None, 0))(MODEL, path))
+
+
+def noisy(readings, outliers=0.0):
+    """With noise, a fifth of the samples missing, and some readings that are far off."""
+    rng = np.random.default_rng(0)
+    found = readings + rng.normal(0, NOISE, readings.shape)
+    found = np.where(rng.random(found.shape) < outliers, found + 5.0, found)
+    return bf.Recording(jnp.asarray(np.where(rng.random(found.shape) < 0.2, np.nan, found)), U)
+
+
+def guess(mass=0.3, damping=1.0):
+    return {"mass": bf.positive(mass), "damping": bf.positive(damping)}
+
+
+def fit(recorded, theta0=None, model=to_model, **how):
+    return bf.identify(SCHEME, model, theta0 or guess(), recorded, progress=QUIET, **how)
+
+
+def off(theta):
+    return max(abs(float(theta["mass"]) / 2 - 1), abs(float(theta["damping"]) / 0.3 - 1))
+
+
+def test_exact_readings_give_exact_parameters_in_few_updates(seen):
+    theta, log = fit(bf.Recording(jnp.asarray(seen[1]), U), updates=12)
+    assert off(theta) < 1e-6 and log.cost[-1] < 1e-12
+    assert set(log.rows[0]) == {"update", "cost", "seconds", "mass", "damping"}
+    assert log.column("mass")[0] == pytest.approx(0.3) and (np.diff(log.cost) <= 0).all()
+
+
+def test_noise_and_missing_samples_leave_it_right_within_its_standard_errors(seen):
+    _, log = fit(noisy(seen[1]), noise=NOISE)
+    sure = log.certainty
+    assert sure.names == ("damping", "mass") and log.converged
+    assert (np.abs(sure.value - [0.3, 2.0]) < 3 * sure.error).all()
+    assert (sure.error < [0.02, 0.2]).all() and log.cost[-1] == pytest.approx(1, abs=0.3)
+    assert sure.hidden == () and "mass" in log.report()
+
+
+@pytest.mark.parametrize("loss", [bf.Huber(), bf.Cauchy()])
+def test_outliers_do_not_matter_to_a_robust_loss(seen, loss):
+    theta, _ = fit(noisy(seen[1], outliers=0.1), noise=NOISE, loss=loss)
+    assert off(theta) < 0.06
+
+
+def test_outliers_ruin_least_squares(seen):
+    theta, _ = fit(noisy(seen[1], outliers=0.1), noise=NOISE)
+    assert off(theta) > 0.2
+
+
+def test_parameters_that_cannot_be_identified_are_named(seen):
+    theta0 = {
+        "part": bf.positive(1.0), "factor": bf.positive(1.5), "damping": bf.positive(0.5), "idle": 1.0,
+    }  # fmt: skip
+    theta, log = fit(bf.Recording(jnp.asarray(seen[1]), U), theta0, tangled)
+    assert float(theta["part"] * theta["factor"]) == pytest.approx(2, rel=1e-4)
+    told = " ".join(log.certainty.findings)
+    assert '"idle" cannot be identified' in told
+    assert '"factor", "part" cannot be told apart' in told and "damping" not in told
+    assert told in log.report().replace("\n", " ")
+    assert np.isinf(log.certainty.condition) and np.isinf(log.certainty.error[[1, 2, 3]]).all()
+
+
+def test_windows_from_recorded_states_find_the_same(seen):
+    path, readings = seen
+    whole = bf.Recording(jnp.asarray(readings), U, bf.rest(MODEL))
+    cut = bf.windows(whole, path, 25)
+    assert cut.observed.shape == (4, 25, 2) and cut.controls.shape == (4, 25, 1)
+    assert np.array_equal(cut.start.p_WB[1], path.p_WB[24])
+    theta, _ = fit(cut, updates=12)
+    assert off(theta) < 1e-6
+
+
+def test_a_start_that_is_unknown_can_be_found_too(seen):
+    def with_start(theta):
+        start = bf.rest(MODEL)
+        start = eqx.tree_at(lambda s: s.w_WB, start, start.w_WB.at[0, 1].set(theta["spin"]))
+        return to_model(theta), jax.tree.map(lambda x: x[None], start)
+
+    theta0 = guess(1.0, 0.6) | {"spin": 0.5}
+    theta, _ = fit(bf.Recording(jnp.asarray(seen[1][1::2]), U, every=2), theta0, with_start)
+    assert off(theta) < 1e-4 and abs(float(theta["spin"])) < 1e-4
+
+
+def test_first_order_methods_and_others_of_optimistix_are_values_too(seen):
+    recorded = bf.Recording(jnp.asarray(seen[1]), U)
+    theta, log = fit(recorded, method=optax.adam(0.2), updates=60)
+    assert off(theta) < 0.05 and len(log.rows) == 60 and (np.diff(log.cost) <= 0).all()
+    theta, _ = fit(recorded, guess(1.5, 0.4), method=optx.GaussNewton(1e-6, 1e-6), updates=12)
+    assert off(theta) < 1e-6
+
+
+def test_a_search_that_was_stopped_goes_on_where_it_was(seen, tmp_path):
+    recorded = noisy(seen[1])
+    straight, log = fit(recorded, noise=NOISE, updates=6)
+    fit(recorded, noise=NOISE, updates=3, folder=tmp_path)
+    again, resumed = fit(recorded, noise=NOISE, updates=6, folder=tmp_path, resume=True)
+    assert all(np.array_equal(straight[k], again[k]) for k in straight)
+    assert [r["cost"] for r in resumed.rows] == [r["cost"] for r in log.rows]
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 6
+
+
+def test_jacobian_and_gradient_agree_with_differences(seen):
+    from backflip.learn.fitting import with_jacobian
+    from backflip.learn.identify import _problem
+    from backflip.learn.recording import as_runs
+
+    layout, free = lay_out(guess(1.5, 0.4))
+    runs = as_runs(noisy(seen[1], outliers=0.1))
+    problem = _problem(SCHEME, to_model, layout, free, runs, bf.observe, NOISE, bf.Cauchy())
+    for at in (free, free + jnp.array([0.5, -0.3])):
+        r, J = jax.jit(with_jacobian)(problem, at)
+        value = jax.jit(lambda x: problem.residuals(x))
+        for k in range(2):
+            by = 1e-6 * jnp.eye(2)[k]
+            wanted = (value(at + by) - value(at - by)) / 2e-6
+            assert float(jnp.abs(J[:, k] - wanted).max()) < 1e-6 * float(jnp.abs(J).max())
+        assert np.allclose(jax.jit(jax.grad(lambda x: problem.cost(x)))(at), 2 * r @ J, rtol=1e-6)
+
+
+def test_losses_bend_smoothly_and_keep_small_residuals():
+    r = jnp.concatenate([jnp.linspace(-20, 20, 81) + 0.013, jnp.array([0.0, 1e-9])])
+    for loss in (bf.Huber(1.5), bf.Cauchy(3.0)):
+        slope = jax.vmap(jax.grad(lambda x, loss=loss: loss.bend(x)))(r)
+        wanted = (loss.bend(r + 1e-5) - loss.bend(r - 1e-5)) / 2e-5
+        assert np.allclose(slope, wanted, atol=1e-5) and float(loss.bend(r[-1])) == pytest.approx(1e-9)
+        assert (np.diff(loss.bend(r)[:81]) > 0).all() and float(loss.bend(20.0)) < 8
+
+
+def test_bounds_hold_whatever_is_tried():
+    theta0 = {"a": bf.positive([1.0, 2.0]), "e": bf.within(0.25, 0, 1), "x": jnp.array([[-3.0]])}
+    layout, free = lay_out(theta0)
+    assert layout.names == ("a[0]", "a[1]", "e", "x[0,0]")
+    assert np.allclose(layout.flat(layout.theta(free)), [1, 2, 0.25, -3])
+    wild = layout.theta(free + jnp.array([-30.0, 5.0, 30.0, 1.0]))
+    assert (wild["a"] > 0).all() and 0 < wild["e"] <= 1 and float(wild["x"][0, 0]) == 0
+
+
+def test_certainty_is_that_of_linear_regression():
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(500, 2)) @ np.array([[1.0, 0.9], [0.0, 0.4]])
+    r = rng.normal(0, 0.1, 500)
+    found = certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, r, 500)
+    C = r @ r / 498 * np.linalg.inv(A.T @ A)
+    assert np.allclose(found.error, np.sqrt(np.diag(C)))
+    assert found.correlation[0, 1] == pytest.approx(C[0, 1] / np.sqrt(C[0, 0] * C[1, 1]))
+    assert found.hidden == ()
+    assert certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, 1000 * r, 500).hidden == (("a",), ("b",))
+
+
+GOOD = jnp.zeros((10, 2))
+MISTAKES = {
+    "nothing to find": (lambda: fit(GOOD, {"a": ()}), "theta0 is empty"),
+    "negative mass": (lambda: guess(-1.0), "positive: the first guess is -1"),
+    "guess outside": (lambda: bf.within(2, 0, 1), "between 0 and 1"),
+    "bounds swapped": (lambda: bf.within(0.5, 1, 0), "the lower first"),
+    "guess not finite": (lambda: fit(GOOD, guess() | {"x": jnp.nan}), 'parameter "x".*finite'),
+    "flat readings": (lambda: fit(jnp.zeros(10)), r"shape \(10,\).*\(samples, channels\)"),
+    "infinite reading": (lambda: fit(GOOD.at[0, 0].set(jnp.inf)), "infinite.*NaN"),
+    "nothing recorded": (lambda: fit(GOOD * jnp.nan), "every reading is missing"),
+    "other channels": (lambda: fit(jnp.zeros((10, 3))), r"3 channels.*\(2,\)"),
+    "short controls": (lambda: fit(bf.Recording(GOOD, U[:5])), r"\(5, 1\).*10 steps"),
+    "no model": (lambda: fit(GOOD, model=lambda theta: theta["mass"]), "return a Model"),
+    "nothing matters": (lambda: fit(GOOD, model=lambda theta: MODEL), "nothing in theta0 changes"),
+    "noise of zero": (lambda: fit(GOOD, noise=0.0), "noise is 0.0"),
+    "robust without noise": (lambda: fit(GOOD, loss=bf.Huber()), "robust.*noise"),
+    "loss by name": (lambda: fit(GOOD, loss="huber"), "give Square"),
+    "method by name": (lambda: fit(GOOD, method="lm"), "levenberg_marquardt"),
+    "no updates": (lambda: fit(GOOD, updates=0), "at least 1"),
+    "resume nowhere": (lambda: fit(GOOD, resume=True), "resume needs the folder"),
+    "name of a figure": (
+        lambda: fit(GOOD, {"cost": 1.0}, lambda t: MODEL), 'figure "cost".*another name',
+    ),
+    "half a step": (lambda: bf.Recording(GOOD, every=0.5), "every is 0.5"),
+    "windows of nothing": (
+        lambda: bf.windows(bf.Recording(GOOD, None, bf.rest(MODEL)), bf.rest(MODEL), 11), "1 to 10",
+    ),
+    "width of a loss": (lambda: bf.Cauchy(0.0), "Cauchy: width"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_mistakes_are_told_kindly(what):
+    do, told = MISTAKES[what]
+    with pytest.raises(ValueError, match=told):
+        do()

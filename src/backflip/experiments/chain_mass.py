@@ -28,8 +28,9 @@ OTHERS = np.geomspace(0.2, 30, 10)
 """[kg] other first guesses"""
 DT, STEPS, SWEEPS = 1 / 30, 300, 10
 UPDATES, NEAR = 15, 0.01
-MANY_UPDATES = 40
-FRICTION, RESTITUTION = 0.5, 0.5
+MANY_UPDATES, WINDOW = 40, 30
+"""the second in steps"""
+FRICTION, RESTITUTION = 0.2, 0.5
 HORIZONS = (30, 60, 150, 300)
 """steps"""
 LIGHT = 3.0
@@ -84,20 +85,26 @@ def with_all(links: int):
 
 
 @cache
-def watched(links: int, ball_mass: float | None = None):
-    """theta -> (steps, channels) positions, compiled."""
+def unrolled(links: int, ball_mass: float | None = None):
+    """theta -> the states of 10 s, compiled."""
     import jax
 
     import backflip as bf
 
     setup = scene(links, ball_mass)
 
-    def watch(theta):
+    def unroll(theta):
         model = with_mass(links, ball_mass)(theta)
-        states = bf.rollout(setup.scheme, model, bf.rest(model), steps=STEPS).state
-        return jax.vmap(positions, (None, 0))(model, states)
+        return bf.rollout(setup.scheme, model, bf.rest(model), steps=STEPS).state
 
-    return jax.jit(watch)
+    return jax.jit(unroll)
+
+
+def watched(links: int, ball_mass: float | None = None):
+    """theta -> (steps, channels) positions."""
+    import jax
+
+    return lambda theta: jax.vmap(positions, (None, 0))(None, unrolled(links, ball_mass)(theta))
 
 
 def find(links: int, first: float, progress: Progress):
@@ -119,19 +126,28 @@ def drawn_masses(links: int, seed: int) -> np.ndarray:
 
 
 def find_all(links: int, seed: int, progress: Progress):
-    """One mass for every link, friction and restitution at once, from 1 kg, 0.3 and 0.3."""
+    """One mass for every link, friction and restitution at once, from 1 kg, 0.1 and 0.3.
+
+    Long runs with as many unknowns have valleys that lead nowhere; so the 10 s are cut into windows of a
+    second, each from the state that was recorded there.
+    """
+    import jax
     import jax.numpy as jnp
 
     import backflip as bf
 
-    recorded = watched(links)({"mass": jnp.asarray(drawn_masses(links, seed), jnp.result_type(float))})
+    setup = scene(links)
+    masses = jnp.asarray(drawn_masses(links, seed), jnp.result_type(float))
+    states = unrolled(links)({"mass": masses})
+    seen = jax.vmap(positions, (None, 0))(None, states)
+    recorded = bf.windows(bf.Recording(seen, None, bf.rest(setup.model)), states, WINDOW)
     first = {
         "mass": bf.positive(np.full(links, FIRST)),
-        "friction": bf.positive(0.3),
+        "friction": bf.positive(0.1),
         "restitution": bf.within(0.3, 0, 1),
     }
     return bf.identify(
-        scene(links).scheme, with_all(links), first, recorded,
+        setup.scheme, with_all(links), first, recorded,
         sense=positions, noise=1.0, updates=MANY_UPDATES, progress=progress, label=f"{links}, all at once",
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ import backflip as bf
 
 LINK, RADIUS = 1.0, 0.05
 """[m] from pin to pin, and of the capsules between"""
-BALL, BALL_MASS = 0.2, 30.0
+BALL, BALL_MASS = 0.2, 50.0
 """[m] and [kg]: heavier than what it hits, so it rolls on and strikes once, whatever the chain weighs"""
 SPEED = 4.0
 """[m/s]"""
@@ -20,7 +20,7 @@ def struck_chain(
     *,
     mass: float = 7.0,
     ball_mass: float = BALL_MASS,
-    friction: float = 0.5,
+    friction: float = 0.2,
     restitution: float = 0.5,
     speed: float = SPEED,
 ) -> bf.Model:

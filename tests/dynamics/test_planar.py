@@ -8,23 +8,16 @@ import pytest
 from laws.scenes import last, run
 
 import backflip as bf
+from backflip.robots import struck_chain
 
 Y = (0, 1, 0)
 
 
-def crowd():
-    """A circle falls on a capsule that is pinned to a rectangle, with a plate welded to its end."""
-    b = bf.Builder(planar=True)
-    b.add_ground(friction=0.6, restitution=0.3)
-    b.add_body("circle", bf.Sphere(0.2), position=(0.2, 0, 0.8), velocity=(0.5, 0, 0), spin=(0, 3, 0))
-    b.add_body("rectangle", bf.Box((0.4, 0.2, 0.2)), position=(0, 0, 0.15), rotation=(0, 0.2, 0), group="arm")
-    b.add_body("capsule", bf.Capsule(0.03, 0.4), position=(0.4, 0, 0.35), rotation=(0, 0.5, 0), group="arm")
-    b.add_body("plate", bf.Box((0.2, 0.2, 0.05)), position=(0.5, 0, 0.5), group="arm", collide=False)
-    b.add_hinge("elbow", "rectangle", "capsule", position=(0.3, 0, 0.15), axis=Y)
-    b.add_fixed("weld", "capsule", "plate")
-    b.ignore_contact("circle", "rectangle")
-    b.ignore_contact("world", "capsule")
-    return b.build()
+def check_in_plane(states):
+    """Nothing has left the x-z plane, not by rounding either."""
+    assert float(jnp.abs(states.p_WB[..., 1]).max()) == 0 and float(jnp.abs(states.v_WB[..., 1]).max()) == 0
+    assert float(jnp.abs(states.w_WB[..., jnp.array([0, 2])]).max()) == 0
+    assert float(jnp.abs(states.R_WB[..., 1, :] - jnp.eye(3)[1]).max()) == 0
 
 
 def tied(*what, gravity=(0, 0, 0)):
@@ -36,21 +29,19 @@ def tied(*what, gravity=(0, 0, 0)):
     return b.build()
 
 
-def test_circles_rectangles_and_capsules_stay_in_the_plane_and_so_do_gradients():
-    model, scheme = crowd(), bf.Scheme(dt=0.01, solver=bf.PGS(sweeps=10))
+def test_a_circle_that_strikes_pinned_capsules_stays_in_the_plane_and_so_do_gradients():
+    model, scheme = struck_chain(1), bf.Scheme(dt=1 / 30, solver=bf.PGS(sweeps=5))
 
-    def height(model, state):
-        states = bf.rollout(scheme, model, state, steps=60).state
-        return states.p_WB[-1, :, 2].sum(), states
+    def reach(model, state):
+        states = bf.rollout(scheme, model, state, steps=40).state
+        return states.p_WB[-1, :, 0].sum(), states
 
-    slopes, states = jax.jit(jax.grad(height, argnums=(0, 1), has_aux=True))(model, bf.rest(model))
-    assert float(jnp.abs(states.p_WB[..., 1]).max()) == 0 and float(jnp.abs(states.v_WB[..., 1]).max()) == 0
-    assert float(jnp.abs(states.w_WB[..., jnp.array([0, 2])]).max()) == 0
-    assert float(jnp.abs(states.R_WB[..., 1, :] - jnp.eye(3)[1]).max()) == 0
-    assert float(jnp.abs(last(states).p_WB[:, 2] - bf.rest(model).p_WB[:, 2]).max()) > 0.1
+    slopes, states = jax.jit(jax.grad(reach, argnums=(0, 1), has_aux=True))(model, bf.rest(model))
+    check_in_plane(states)
     by_model, by_state = slopes
     assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(slopes))
-    assert float(jnp.abs(by_model.density).max()) > 0 and float(jnp.abs(by_state.v_WB[:, 2]).max()) > 0
+    assert float(jnp.abs(by_model.mass).min()) > 0 and float(jnp.abs(by_state.v_WB[-1, 0])) > 0
+    assert float(jnp.abs(by_model.friction).max()) > 0 and float(jnp.abs(by_model.restitution).max()) > 0
 
 
 def test_a_planar_pendulum_keeps_its_period():
@@ -64,13 +55,12 @@ def test_a_planar_pendulum_keeps_its_period():
     assert float(jnp.abs(states.p_WB[99::200, 0, 0]).max()) < 1e-4
 
 
-@pytest.mark.parametrize("friction", [bf.Cone(), bf.Pyramid()])
-def test_a_skidding_ball_ends_up_rolling_in_a_planar_scene(friction):
+def test_a_skidding_ball_ends_up_rolling_in_a_planar_scene():
     b = bf.Builder(planar=True)
     b.add_ground(friction=0.2)
     b.add_body("ball", bf.Sphere(0.2), mass=2.0, position=(0, 0, 0.2), velocity=(2, 0, 0))
     model = b.build()
-    states = run(model, bf.rest(model), dt=0.01, seconds=1, solver=bf.PGS(friction=friction))
+    states = run(model, bf.rest(model), dt=0.01, seconds=1)
     assert np.allclose(states.v_WB[19, 0, 0], 2 - 0.2 * 9.81 * 0.2, atol=1e-6)  # skids
     assert np.allclose(states.v_WB[-1, 0, 0], 2 * 5 / 7, atol=1e-4)  # rolls
     assert np.allclose(states.w_WB[-1, 0, 1] * 0.2, 2 * 5 / 7, atol=1e-4)
@@ -79,10 +69,14 @@ def test_a_skidding_ball_ends_up_rolling_in_a_planar_scene(friction):
 def test_momenta_of_planar_bodies_that_collide_are_kept():
     b = bf.Builder(planar=True, gravity=(0, 0, 0))
     b.add_body("circle", bf.Sphere(0.2), mass=1.0, position=(-0.6, 0, 0.1), velocity=(2, 0, 0))
-    b.add_body("box", bf.Box((0.3, 0.2, 0.5)), mass=3.0, spin=(0, 1.0, 0), restitution=0.4)
+    b.add_body("box", bf.Box((0.3, 0.2, 0.5)), mass=3.0, restitution=0.4)
+    b.add_body("plate", bf.Box((0.3, 0.2, 0.1)), mass=1.0, position=(0.1, 0, 0.4), collide=False)
+    b.add_fixed("weld", "box", "plate")
     model = b.build()
     start = bf.rest(model)
-    end = last(run(model, start, dt=0.01, seconds=1))
+    states = run(model, start, dt=0.01, seconds=1)
+    check_in_plane(states)
+    end = last(states)
     assert float(jnp.abs(end.v_WB - start.v_WB).max()) > 0.3
     assert np.allclose(bf.momentum(model, end), bf.momentum(model, start), atol=1e-12)
     assert np.allclose(bf.angular_momentum(model, end), bf.angular_momentum(model, start), atol=1e-12)
@@ -90,12 +84,18 @@ def test_momenta_of_planar_bodies_that_collide_are_kept():
 
 def test_what_is_held_stays_and_the_rest_moves_freely():
     free = np.array([1.0, 2.0, 3.0])  # m along x, m along z, rad in a second
-    for what in (("x",), ("z",), ("rotation",), ("x", "z"), ("x", "rotation"), ("z", "rotation")):
+    for what in (("x",), ("z",), ("rotation",)):
         model = tied(*what)
         end = last(run(model, bf.rest(model), dt=0.05, seconds=1))
         moved = np.array([end.p_WB[0, 0], end.p_WB[0, 2], np.arctan2(end.R_WB[0, 0, 2], end.R_WB[0, 0, 0])])
         kept = np.array([name not in what for name in ("x", "z", "rotation")])
         assert np.allclose(moved, np.where(kept, free, 0), atol=1e-9), what
+
+
+def test_holding_more_than_one_makes_a_joint_that_can_be_driven():
+    kinds = {("x", "z"): "hinge", ("x", "rotation"): "slider", ("x", "z", "rotation"): "fixed"}
+    for what, kind in kinds.items():
+        assert tied(*what).topology.joints[0].kind == kind
 
 
 def test_a_body_held_off_its_centre_swings_as_a_pendulum_on_rails_does():
@@ -112,7 +112,7 @@ def test_a_body_held_off_its_centre_swings_as_a_pendulum_on_rails_does():
     assert float(jnp.abs(states.w_WB[:, 0, 1]).max()) > 1
 
 
-@pytest.mark.parametrize("what", ["x", "z", "rotation"])
+@pytest.mark.parametrize("what", ["x", "rotation"])
 def test_gradients_of_held_bodies_agree_with_differences(what):
     model = tied(what, gravity=(1.0, 0, -9.81))
     scheme = bf.Scheme(dt=0.02)

@@ -219,7 +219,7 @@ def landscape(links: int = 10, count: int = 96) -> dict[str, Any]:
 
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
     """All chains from all guesses, all parameters at once, the landscape, and run times."""
-    parts = Parts((resume or out) / "parts", resume is not None)
+    parts = Parts((resume or out) / "runs", resume is not None)
     shared = {n: parts.keep(f"shared-{n}", lambda n=n: measure_shared(n, progress)) for n in LINKS}
     every = {n: parts.keep(f"all-{n}", lambda n=n: measure_all(n, seed, progress)) for n in LINKS}
     hills = parts.keep("landscape", landscape)

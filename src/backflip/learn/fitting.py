@@ -30,6 +30,10 @@ class Problem(eqx.Module):
     """(channels,)"""
     scale: Array
     """what residuals are multiplied by, so that the first Jacobian has length 1"""
+    first: Array
+    """(p,) free numbers of the first guess"""
+    trust: Array
+    """1 / standard deviation of the first guess, in free numbers; 0: it is only a start"""
     loss: Loss
     layout: Layout = eqx.field(static=True)
     theta_to_model: Callable = eqx.field(static=True)
@@ -52,10 +56,14 @@ class Problem(eqx.Module):
         return jax.vmap(one, axes, axis_size=runs)(start, self.recorded.controls)
 
     def residuals(self, free: Array) -> Array:
-        """(m,) so that their squares add up to the mean cost of a sample, times scale²."""
+        """(m + p,) so that their squares add up to the mean cost of a sample, times scale².
+
+        The last p say how far theta is from what the first guess is trusted to be.
+        """
         off = (self.readings(free) - self.recorded.observed) / self.noise
-        bent = self.loss.bend(jnp.where(self.present > 0, off, 0))
-        return (bent * (self.scale / jnp.sqrt(self.present.sum()))).reshape(-1)
+        bent = self.loss.bend(jnp.where(self.present > 0, off, 0)).reshape(-1)
+        told = jnp.concatenate([bent, self.trust * (free - self.first)])
+        return told * (self.scale / jnp.sqrt(self.present.sum()))
 
     def cost(self, free: Array) -> Array:
         """Mean cost of a sample: the mean square where the loss is that."""

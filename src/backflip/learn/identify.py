@@ -74,8 +74,9 @@ def identify(
     recorded: Recording | Array,
     *,
     sense: Callable[[Model, Any], Array] = observe,
-    noise: float | Array | None = None,
+    noise: float | Array | np.ndarray | None = None,
     loss: Loss = Square(),  # noqa: B008
+    prior: float | None = None,
     method: optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None = None,
     updates: int = 50,
     folder: str | Path | None = None,
@@ -91,21 +92,23 @@ def identify(
     the start is unknown too it returns (model, start) with starts for all runs. Readings are compared with
     `sense(model, state)`, in units of their `noise` (their standard deviation, one number or one per channel;
     None: how far each channel moves). The cost is the mean of `loss`, which may be Huber or Cauchy where
-    there are outliers. `method` is a least-squares solver of optimistix or an optimiser of optax; None:
-    levenberg_marquardt(). With `folder` every update leaves a row in log.jsonl and a checkpoint, from which
-    `resume` goes on.
+    there are outliers. `prior` is how far theta0 may be off, as a standard deviation: 0.3 is about 30 % of a
+    positive parameter; None: it is only a start. `method` is a least-squares solver of optimistix or an
+    optimiser of optax; None: levenberg_marquardt(). With `folder` every update leaves a row in log.jsonl and
+    a checkpoint, from which `resume` goes on.
     """
     layout, free = lay_out(theta0)
     runs = as_runs(recorded)
-    problem = _problem(scheme, theta_to_model, layout, free, runs, sense, noise, loss)
+    problem = _problem(scheme, theta_to_model, layout, free, runs, sense, noise, loss, prior)
     method = levenberg_marquardt() if method is None else _check_method(method)
     if updates < 1:
         raise ValueError(f"identify: updates is {updates}; give at least 1")
+    if resume and folder is None:
+        raise ValueError("identify: resume needs the folder of the run that was stopped; give folder=...")
     problem = _scaled(problem, free)
     standing = begin(problem, method, free)
-    place = None if folder is None else Path(folder)
-    done = 0
-    if resume:
+    place, done = None if folder is None else Path(folder), 0
+    if resume and place is not None:
         standing, done = _load(place, standing)
     book = Logbook(place, done)
     run = _Run(problem, method, place, book, until)
@@ -161,7 +164,7 @@ class _Run:
 
 def _problem(
     scheme: Scheme, theta_to_model: Callable, layout: Layout, free: Array, runs: Recording,
-    sense: Callable, noise: Any, loss: Loss,
+    sense: Callable, noise: Any, loss: Loss, prior: float | None = None,
 ) -> Problem:  # fmt: skip
     if clash := sorted(set(OWN) & set(layout.names)):
         raise ValueError(f'identify: the log has a figure "{clash[0]}"; give that parameter another name')
@@ -171,6 +174,8 @@ def _problem(
         raise ValueError(
             "identify: a robust loss must know what is far off; give noise, the readings' standard deviation"
         )
+    if prior is not None and not 0 < prior < np.inf:
+        raise ValueError(f"identify: prior is {prior!r}; give a positive number such as 0.3, or None")
     _check_channels(theta_to_model, layout, free, runs, sense)
     observed = np.asarray(runs.observed)
     present = np.isfinite(observed)
@@ -182,6 +187,8 @@ def _problem(
         present=jnp.asarray(present, dtype),
         noise=jnp.asarray(_noise(observed, noise), dtype),
         scale=jnp.ones((), dtype),
+        first=free,
+        trust=jnp.asarray(0.0 if prior is None else 1 / prior, dtype),
         loss=loss,
         layout=layout,
         theta_to_model=theta_to_model,
@@ -258,17 +265,16 @@ def _certainty(problem: Problem, free: Array) -> Certainty:
     r, J = look(problem, free)
     layout = problem.layout
     value, slope = jax.jvp(lambda x: layout.flat(layout.theta(x)), (free,), (jnp.ones_like(free),))
-    samples = int(problem.present.sum())
-    return certainty(layout.names, value, slope, J, r, samples)
+    p = len(layout.names)
+    # by the data alone
+    return certainty(layout.names, value, slope, J[:-p], r[:-p], int(problem.present.sum()))
 
 
 def _save(folder: Path, standing: Standing, done: int) -> None:
     save_weights(folder / "checkpoint.npz", (standing, jnp.asarray(done)))
 
 
-def _load(folder: Path | None, like: Standing) -> tuple[Standing, int]:
-    if folder is None:
-        raise ValueError("identify: resume needs the folder of the run that was stopped; give folder=...")
+def _load(folder: Path, like: Standing) -> tuple[Standing, int]:
     file = folder / "checkpoint.npz"
     if not file.exists():
         return like, 0

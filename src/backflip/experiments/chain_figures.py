@@ -44,8 +44,7 @@ def _landscape(path: Path, hills: dict[str, Any]) -> None:
             for k, (horizon, mse) in enumerate(hills[ball]["mse"].items()):
                 axes.plot(hills["mass"], mse, style, color=PALETTE[k], label=f"{ball} ball, {horizon}")
         axes.axvline(7.0, color=INK, linestyle="--", linewidth=1)
-        axes.set(xscale="log", yscale="log")
-        axes.legend(fontsize=8)
+        axes.set(xscale="log", yscale="log", ylim=(1e-8, 1e8))
 
 
 def _times(path: Path, times: dict[int, dict[str, float]]) -> None:
@@ -66,6 +65,6 @@ def _times(path: Path, times: dict[int, dict[str, float]]) -> None:
         for k, (name, theirs) in enumerate(THEIRS.items()):
             label = f"authors' engine, {name}"
             axes.plot(list(theirs), list(theirs.values()), "--", marker="s", color=PALETTE[k], label=label)
-        axes.set(xscale="log", yscale="log")
+        axes.set(xscale="log", yscale="log", ylim=(0.1, 1e5))
+        axes.minorticks_off()
         axes.set_xticks(links, [str(n) for n in links])
-        axes.legend(fontsize=8)

@@ -28,8 +28,8 @@ OTHERS = np.geomspace(0.2, 30, 10)
 """[kg] other first guesses"""
 DT, STEPS, SWEEPS = 1 / 30, 300, 10
 UPDATES, NEAR = 15, 0.01
-MANY_UPDATES, WINDOW = 40, 30
-"""the second in steps"""
+MANY_UPDATES, WINDOW, SHOWN = 40, 30, 75
+"""the second and third in steps: windows, and what the film shows"""
 FRICTION, RESTITUTION = 0.2, 0.5
 HORIZONS = (30, 60, 150, 300)
 """steps"""
@@ -261,7 +261,7 @@ def _film(out: Path) -> None:
     import backflip as bf
 
     setup = scene(10)
-    path = jax.jit(lambda m: bf.rollout(setup.scheme, m, bf.rest(m), steps=STEPS))(setup.model)
+    path = jax.jit(lambda m: bf.rollout(setup.scheme, m, bf.rest(m), steps=SHOWN))(setup.model)
     bf.save_replay(out / "replay.html", setup.model, path, title="A ball rolls into a chain")
     bf.save_frames(out / "motion.png", setup.model, path, times=(0.0, 0.5, 0.8, 1.2, 2.0))
 

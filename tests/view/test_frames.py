@@ -14,6 +14,7 @@ from backflip.view.colour import SKY
 from backflip.view.look import look_at
 from backflip.view.painter import FINE, Painter, rgb
 from backflip.view.rays import hit
+from backflip.view.scene import Part
 
 SIZE = (96, 64)
 
@@ -108,3 +109,26 @@ def test_a_ray_along_a_capsule_meets_its_cap() -> None:
     t, n = hit("capsule", np.array([0.5, 2, 0], np.float32), o, d)
     np.testing.assert_allclose(t, [3.5], atol=1e-5)
     np.testing.assert_allclose(n[:, 0], [0, 0, 1], atol=1e-5)
+
+
+def test_rays_meet_the_cap_and_the_side_of_a_cylinder_and_pass_it():
+    o = np.array([[0.2, 2, 0.6, 0], [0, 0, 0, 0], [3, 0.5, 3, 3]], np.float32)
+    d = np.array([[0, -1, 0, 0], [0, 0, 0, 0], [-1, 0, -1, 1]], np.float32)
+    t, n = hit("cylinder", np.array([0.5, 2, 0], np.float32), o, d)
+    np.testing.assert_allclose(t, [2, 1.5, np.inf, np.inf], atol=1e-5)
+    np.testing.assert_allclose(n[:, :2].T, [(0, 0, 1), (1, 0, 0)], atol=1e-5)
+
+
+def test_rays_meet_a_hull_of_a_boxs_corners_as_they_meet_the_box():
+    rng, size = np.random.default_rng(0), np.array([0.4, 0.6, 1.0], np.float32)
+    hull = bf.Hull([(x * 0.2, y * 0.3, z * 0.5) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+    part = Part("hull", (0, 0, 0), corners=hull.vertices, triangles=hull.outline.triangles)
+    d = rng.normal(size=(3, 500)).astype(np.float32)
+    d /= np.linalg.norm(d, axis=0)
+    o = (0.3 * rng.normal(size=(3, 500)) - 3 * d).astype(np.float32)
+    (t, n), (s, m) = hit("hull", size, o, d, part.walls), hit("box", size, o, d)
+    assert np.isfinite(s).sum() > 100
+    np.testing.assert_allclose(t, s, atol=1e-4)
+    np.testing.assert_allclose(n[:, np.isfinite(s)], m[:, np.isfinite(s)], atol=1e-5)
+    low, high = part.block
+    np.testing.assert_allclose(high - low, size, atol=1e-6)

@@ -87,7 +87,9 @@ def _hit_cylinder(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> t
     side = middle - spread >= caps_in
     n = np.stack(np.broadcast_arrays((o[0] + t * d[0]) / radius, (o[1] + t * d[1]) / radius, 0 * t))
     cap = np.stack(np.broadcast_arrays(0 * t, 0 * t, -np.sign(up)))
-    seen = (inner > 0) & (t < np.minimum(caps_out, middle + spread)) & (t > 0)
+    # a ray along the axis meets no side: it is within or beside
+    within = (a > 1e-10) | (o[0] ** 2 + o[1] ** 2 < radius**2)
+    seen = within & (inner > 0) & (t < np.minimum(caps_out, middle + spread)) & (t > 0)
     return np.where(seen, t, np.inf), np.where(side, n, cap)
 
 

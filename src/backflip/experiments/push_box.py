@@ -124,7 +124,7 @@ def verify(out: Path) -> list[Claim]:
     for kappa in KAPPAS:
         name = f"sharp, gradient at {kappa:g} J"
         error = abs(_distance(curves[name]["descent"][-1]) - TARGET)
-        told = f"from {STUCK:g} N, where the box sticks, descent by the gradient at {kappa:g} J reaches the target"
+        told = f"from {STUCK:g} N, where the box sticks, the gradient at {kappa:g} J leads to the target"
         claims.append(Claim(NAME, told, "1 cm", f"{100 * error:.2g} cm", error <= 0.01))
     for name in ("PGS", "interior point, sharp"):
         moved = abs(curves[name]["descent"][-1] - STUCK)

@@ -29,19 +29,11 @@ def tied(*what, gravity=(0, 0, 0)):
     return b.build()
 
 
-def test_a_circle_that_strikes_pinned_capsules_stays_in_the_plane_and_so_do_gradients():
-    model, scheme = struck_chain(1), bf.Scheme(dt=1 / 30, solver=bf.PGS(sweeps=5))
-
-    def reach(model, state):
-        states = bf.rollout(scheme, model, state, steps=40).state
-        return states.p_WB[-1, :, 0].sum(), states
-
-    slopes, states = jax.jit(jax.grad(reach, argnums=(0, 1), has_aux=True))(model, bf.rest(model))
+def test_a_circle_that_strikes_a_pinned_capsule_stays_in_the_plane():
+    model = struck_chain(1)
+    states = run(model, bf.rest(model), dt=1 / 30, seconds=1.5, solver=bf.PGS(sweeps=5))
     check_in_plane(states)
-    by_model, by_state = slopes
-    assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(slopes))
-    assert float(jnp.abs(by_model.mass).min()) > 0 and float(jnp.abs(by_state.v_WB[-1, 0])) > 0
-    assert float(jnp.abs(by_model.friction).max()) > 0 and float(jnp.abs(by_model.restitution).max()) > 0
+    assert float(jnp.abs(states.w_WB[:, 0, 1]).max()) > 1 and float(states.v_WB[-1, 1, 0]) < 3.9
 
 
 def test_a_planar_pendulum_keeps_its_period():
@@ -55,15 +47,23 @@ def test_a_planar_pendulum_keeps_its_period():
     assert float(jnp.abs(states.p_WB[99::200, 0, 0]).max()) < 1e-4
 
 
-def test_a_skidding_ball_ends_up_rolling_in_a_planar_scene():
+def test_a_skidding_ball_ends_up_rolling_in_a_planar_scene_and_its_gradient_knows():
     b = bf.Builder(planar=True)
     b.add_ground(friction=0.2)
     b.add_body("ball", bf.Sphere(0.2), mass=2.0, position=(0, 0, 0.2), velocity=(2, 0, 0))
     model = b.build()
-    states = run(model, bf.rest(model), dt=0.01, seconds=1)
+
+    def roll(model):
+        states = bf.rollout(bf.Scheme(dt=0.01), model, bf.rest(model), steps=100).state
+        return states.v_WB[-1, 0, 0], states
+
+    (_, states), slope = jax.jit(jax.value_and_grad(roll, has_aux=True))(model)
     assert np.allclose(states.v_WB[19, 0, 0], 2 - 0.2 * 9.81 * 0.2, atol=1e-6)  # skids
     assert np.allclose(states.v_WB[-1, 0, 0], 2 * 5 / 7, atol=1e-4)  # rolls
     assert np.allclose(states.w_WB[-1, 0, 1] * 0.2, 2 * 5 / 7, atol=1e-4)
+    check_in_plane(states)
+    assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(slope))
+    assert float(slope.velocity[0, 0]) == pytest.approx(5 / 7, abs=1e-6)
 
 
 def test_momenta_of_planar_bodies_that_collide_are_kept():

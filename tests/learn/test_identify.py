@@ -81,9 +81,8 @@ def test_noise_and_missing_samples_leave_it_right_within_its_standard_errors(see
     assert sure.hidden == () and "mass" in log.report()
 
 
-@pytest.mark.parametrize("loss", [bf.Huber(), bf.Cauchy()])
-def test_outliers_do_not_matter_to_a_robust_loss(seen, loss):
-    theta, _ = fit(noisy(seen[1], outliers=0.1), noise=NOISE, loss=loss)
+def test_outliers_do_not_matter_to_a_robust_loss(seen):
+    theta, _ = fit(noisy(seen[1], outliers=0.1), noise=NOISE, loss=bf.Huber())
     assert off(theta) < 0.06
 
 

@@ -28,6 +28,19 @@ found = task.measure(task.problem(), lambda fine: task.controls(policy, fine))
 print(json.dumps([found.speed, found.fine_speed, found.upright, found.audit.penetration]))
 """
 
+LIFELIKE = """
+import json, jax, jax.numpy as jnp
+import backflip as bf
+from backflip.experiments import gait, gait_lifelike as task, walk
+setup = gait.problem()
+policy = bf.load_weights("results/gait-lifelike/weights-0.npz", gait.network(0))
+def one(key):
+    found = walk.walk_of(setup.model, *task.walk(setup, policy, key, 2000))
+    return found.speed, found.fell, found.cost_of_transport
+speed, fell, transport = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(7), 8))
+print(json.dumps([float(speed.min()), bool(fell.any()), float(transport.max())]))
+"""
+
 
 def measured(script: str) -> list:
     flags = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
@@ -57,3 +70,10 @@ def test_the_stored_gait_runs_upright_above_the_trot_tuned_by_hand():
     speed, _, upright, depth = measured(GAIT)
     assert speed > record("gait")["trot_by_hand"]["speed"]
     assert upright > 0.8 and depth <= 5e-3
+
+
+def test_the_lifelike_gait_walks_on_from_disturbed_starts():
+    slowest, fell, transport = measured(LIFELIKE)
+    assert slowest >= 0.8 and not fell and transport < 0.7
+    told = record("gait-lifelike")
+    assert min(told["slowest"]) >= 0.8 and max(told["falls"]) == max(told["falls_at_quarter_step"]) == 0

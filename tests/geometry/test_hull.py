@@ -9,6 +9,7 @@ import pytest
 
 import backflip as bf
 from backflip.geometry import Cylinder, Hull, bulk, hulls_of_mesh, unit_inertia, volume
+from backflip.geometry.outline import outline_of
 from backflip.model import bodies_of
 
 CUBE = np.array(list(product((-0.5, 0.5), repeat=3)))
@@ -24,6 +25,18 @@ def test_the_outline_of_a_cube_has_six_squares_and_twelve_edges_whatever_lies_in
     assert len(hull.vertices) == 8
     assert [len(face) for face in hull.outline.faces] == [4] * 6 and len(hull.outline.edges) == 12
     assert hash(hull.outline) == hash(Hull(CUBE).outline)
+
+
+@pytest.mark.parametrize("off", [1e-9, 1e-7])
+def test_a_point_that_sticks_out_of_an_edge_by_rounding_leaves_faces_where_they_are(off):
+    corners = np.array([(1.0, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)])
+    middles = [(corners[i] + corners[k]) / 2 * (1 + off) for i, k in ((0, 1), (0, 2), (1, 3))]
+    kept, outline = outline_of(np.concatenate([corners, middles]))
+    a, b, c = (kept[k] for k in outline.triples.T)
+    normal = np.cross(b - a, c - a)
+    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+    assert np.max(normal @ kept.T - np.sum(normal * a, 1)[:, None]) < 1e-6
+    assert len(outline.faces) - len(outline.edges) + len(kept) == 2
 
 
 def test_the_outline_of_a_stone_closes():

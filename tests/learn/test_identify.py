@@ -181,12 +181,36 @@ def test_certainty_is_that_of_linear_regression():
     rng = np.random.default_rng(1)
     A = rng.normal(size=(500, 2)) @ np.array([[1.0, 0.9], [0.0, 0.4]])
     r = rng.normal(0, 0.1, 500)
-    found = certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, r, 500)
+    found = certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, float(r @ r) / 498)
     C = r @ r / 498 * np.linalg.inv(A.T @ A)
     assert np.allclose(found.error, np.sqrt(np.diag(C)))
     assert found.correlation[0, 1] == pytest.approx(C[0, 1] / np.sqrt(C[0, 0] * C[1, 1]))
     assert found.hidden == ()
-    assert certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, 1000 * r, 500).hidden == (("a",), ("b",))
+    assert certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, 1e6 * float(r @ r) / 498).hidden == (
+        ("a",),
+        ("b",),
+    )
+
+
+def test_what_takes_part_in_a_direction_that_cannot_be_seen_is_uncertain():
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=(2, 50))
+    found = certainty(("a", "b", "c"), np.ones(3), np.ones(3), np.stack([a, b, a + 0.2 * b], 1), 1e-6)
+    assert (found.error > 1).all() and found.condition == np.inf and found.hidden
+
+
+def test_fewer_readings_than_parameters_cannot_tell_them_all():
+    found = certainty(
+        ("a", "b", "c"), np.ones(3), np.ones(3), np.random.default_rng(3).normal(size=(2, 3)), 1.0
+    )
+    assert found.condition == np.inf and found.hidden
+
+
+@pytest.mark.parametrize("loss", [bf.Huber(), bf.Cauchy()])
+def test_outliers_do_not_widen_the_standard_errors_of_a_robust_loss(loss):
+    noise = np.random.default_rng(4).normal(size=400)
+    spoilt = np.where(np.arange(400) % 10 == 0, 1000.0, noise)
+    assert loss.variance(np.asarray(loss.bend(jnp.asarray(spoilt))), 1) == pytest.approx(1.0, rel=0.4)
 
 
 GOOD = jnp.zeros((10, 2))

@@ -209,3 +209,26 @@ def test_degenerate_problems_are_solved_and_have_finite_gradients(dtype, solver)
     speed = np.maximum(np.abs(x.velocity).max(-1), 1e-3)
     bar = 1e-8 if dtype == jnp.float64 else 1e-3
     assert solver.smoothness or (missing / speed < bar).all(), missing / speed
+
+
+def floats(share, velocity, bounds, mu) -> Floats:
+    """A problem in float32."""
+    fields = share, velocity, np.zeros(len(velocity)), *bounds, mu
+    return Floats(*(jnp.asarray(np.array(x, np.float32)) for x in fields))
+
+
+def test_less_smoothness_than_float32_reaches_is_taken_for_what_it_reaches():
+    solver, w = InteriorPoint(20, smoothness=1e-6), 0.1
+    x = floats(np.eye(2), [-5.0, w], ([0.0, 0.0], [np.inf, np.inf]), np.zeros((0, 1)))
+    slope = jax.grad(lambda v: solve(solver, x._replace(velocity=v))[1])(x.velocity)[1]
+    kappa = 25 * float(np.finfo(np.float32).eps) ** 0.75
+    impulse = (np.sqrt(w * w + 4 * kappa) - w) / 2
+    assert float(slope) == pytest.approx(-impulse / (2 * impulse + w), rel=1e-2)
+
+
+@pytest.mark.parametrize("mass", [1.0, 1e3])
+def test_a_contact_that_sticks_in_a_plane_does_not_feel_the_unit_of_mass(mass):
+    share = np.diag([1, 1, 0]) / np.sqrt(mass)
+    x = floats(share, [-1.0, 0.1, 0.0], (np.zeros(0), np.zeros(0)), [[0.5]])
+    slope = jax.grad(lambda v: solve(InteriorPoint(), x._replace(velocity=v))[1])(x.velocity)[1]
+    assert float(slope) == pytest.approx(-mass, rel=1e-4)

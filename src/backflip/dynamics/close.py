@@ -1,14 +1,14 @@
-"""Joints of the tree closed at the end of a step: bodies move by what is left open, momenta stay."""
+"""Joints of the tree closed at the end of a step: bodies move by what is left open."""
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip.dynamics.joints import all_joints
 from backflip.dynamics.motion import Motion, inertias
 from backflip.math import cross, dot, inverse3, matvec, outer
 from backflip.model import Bodies, Model
-from backflip.model.bodies import with_world
-from backflip.model.facts import WORLD, Group, Topology
+from backflip.model.facts import WORLD, Topology
 
 
 def close(model: Model, bodies: Bodies, at: Motion) -> Motion:
@@ -19,26 +19,20 @@ def close(model: Model, bodies: Bodies, at: Motion) -> Motion:
     and both momenta.
     """
     facts = model.topology
-    moved = at.p
+    joints = all_joints(model, bodies, at, jnp.zeros_like(at.w))
+    shift = jnp.zeros_like(at.p)
     for group in facts.groups:
         if group.joints[0] >= 0:
-            child = np.array(group.bodies)
-            moved = moved.at[child].add(-_open(model, bodies, at._replace(p=moved), group))
+            kind = joints[group.kind]
+            place = np.searchsorted(kind.which, group.joints)
+            open_ = jnp.asarray(group.signs, at.p.dtype)[:, None] * kind.error[place, :3]
+            parents = np.array(group.parents)
+            carried = jnp.where(parents[:, None] == WORLD, 0, shift[parents])
+            shift = shift.at[np.array(group.bodies)].set(carried - open_)
+    moved = at.p + shift
     for tree in _loose_trees(facts):
         at, moved = _keep_momenta(bodies, at, moved, tree, facts.planar)
     return at._replace(p=moved)
-
-
-def _open(model: Model, bodies: Bodies, at: Motion, group: Group) -> Array:
-    """(k, 3) [m] how far the children are from where their joints want them."""
-    j = np.array(group.joints)
-    a, b = (np.array([getattr(model.topology.joints[i], end) for i in j]) for end in "ab")
-    p, R = with_world(at.p, at.R)
-    gap = p[b] + matvec(R[b], bodies.p_BJ[j]) - p[a] - matvec(R[a], bodies.p_AJ[j])
-    if group.kind == "slider":
-        axis = matvec(R[a], model.R_AJ[j][..., 2])
-        gap = gap - dot(axis, gap)[:, None] * axis
-    return jnp.asarray(group.signs, gap.dtype)[:, None] * gap
 
 
 def _loose_trees(facts: Topology) -> list[np.ndarray]:

@@ -65,7 +65,7 @@ def save_result(
         "versions": {package: _version(package) for package in ("backflip", "jax", "numpy")},
         **result,
     }
-    text = json.dumps(record, indent=2, default=_plain)
+    text = json.dumps(_finite(json.loads(json.dumps(record, default=_plain))), indent=2)
     with replacing(path) as draft:
         draft.write_text(text + "\n", encoding="utf-8")
     return json.loads(text)
@@ -90,6 +90,15 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return UNKNOWN
+
+
+def _finite(value: Any) -> Any:
+    """null for numbers that JSON does not know: NaN and infinity."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

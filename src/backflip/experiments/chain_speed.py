@@ -11,7 +11,7 @@ UPDATES = 30
 RATE, MOST, NUDGE = 0.01, 100.0, 1e-2
 """learning rate and clip of the paper; [kg] by which differences are taken"""
 TAKES = 3
-"""the least of so many counts: other jobs of the machine only ever add"""
+"""the least of so many counts: whatever else runs only ever adds"""
 
 
 def run_times(links: int, progress: Progress) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """What is this quadruped made of? Its constants from 5 s of noisy encoder and IMU readings.
 
 Four times it is tossed up and kicks for a second in the air; once it slides on its belly. Steps with feet on
-the ground are left out: there the slope of an error grows 500-fold in a tenth of a second. The readings come
-from a simulation with shorter steps, so no set of constants fits exactly, and the search starts from a data
+the ground are left out: there the slope of an error grows too fast. The readings come from a simulation with
+shorter steps, so no set of constants fits exactly, and the search starts from a data
 sheet that is up to a third off. Nothing the robot senses is a force, so masses, inertias and torques show
 only in proportion: its whole weight is taken from scales, and a second search without them says so.
 """

@@ -2,7 +2,7 @@
 
 comes in    shape kinds and outlines (static), sizes and corners, poses p_WB, R_WB
 goes out    volume, centre of mass, inertia, Touch: gap, normal, point of a fixed number of candidates
-may touch   jax, math
+may touch   jax, math; mesh files, where hulls_of_mesh reads one
 never knows bodies, mass, velocity, time
 
 Branch-free with static shapes: choices are tournaments of selects, and what is not there is far away.

@@ -3,9 +3,10 @@
 Static and hashable: where the corners are is a differentiable array; which of them belong together is not.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -28,14 +29,13 @@ class Outline:
     edges: tuple[tuple[int, int], ...] = ()
     sides: tuple[tuple[int, int], ...] = ()
     """the two faces of every edge; none for a lone edge"""
+    widest: tuple[tuple[int, int, int], ...] = ()
+    """three corners of every face, in turn and as far apart as can be: what its normal is taken from"""
 
     @cached_property
     def triples(self) -> np.ndarray:
-        """(f, 3) three corners of every face, in turn and well apart."""
-        picks = [(0, len(face) // 3, 2 * len(face) // 3) for face in self.faces]
-        return np.array(
-            [[face[k] for k in pick] for face, pick in zip(self.faces, picks, strict=True)], int
-        ).reshape(-1, 3)
+        """(f, 3) those of `widest`."""
+        return np.array(self.widest, int).reshape(-1, 3)
 
     @cached_property
     def polygons(self) -> np.ndarray:
@@ -72,18 +72,38 @@ def outline_of(points: np.ndarray) -> tuple[np.ndarray, Outline]:
         raise ValueError("the points lie in one plane") from error
     if found.volume < THIN * np.ptp(points, axis=0).max() ** 3:
         raise ValueError("the points lie in one plane")
-    faces = _merged(points, found)
+    faces = _without_middles(_merged(points, found))
     corners = sorted({v for face in faces for v in face})
     number = {v: i for i, v in enumerate(corners)}
     named = tuple(tuple(number[v] for v in face) for face in faces)
-    return points[corners], _with_edges(len(corners), named)
+    kept = points[corners]
+    return kept, _with_edges(len(corners), named, tuple(_widest(kept, face) for face in named))
 
 
-def _with_edges(count: int, faces: tuple[tuple[int, ...], ...]) -> Outline:
+def _without_middles(faces: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The faces without corners that only two of them have: those lie in the middle of an edge."""
+    met = Counter(v for face in faces for v in face)
+    return [tuple(v for v in face if met[v] > 2) for face in faces]
+
+
+def _widest(points: np.ndarray, face: tuple[int, ...]) -> tuple[int, int, int]:
+    """The three corners that span the largest triangle, in turn."""
+
+    def area(triple: tuple[int, ...]) -> float:
+        a, b, c = points[list(triple)]
+        return float(np.linalg.norm(np.cross(b - a, c - a)))
+
+    i, j, k = max(combinations(face, 3), key=area)
+    return i, j, k
+
+
+def _with_edges(
+    count: int, faces: tuple[tuple[int, ...], ...], widest: tuple[tuple[int, int, int], ...]
+) -> Outline:
     """The outline of faces that close a surface: every edge is run once in either direction."""
     left = {(a, b): f for f, face in enumerate(faces) for a, b in _around(face)}
     edges = tuple(sorted((a, b) for a, b in left if a < b))
-    return Outline(count, faces, edges, tuple((left[a, b], left[b, a]) for a, b in edges))
+    return Outline(count, faces, edges, tuple((left[a, b], left[b, a]) for a, b in edges), widest)
 
 
 def _around(face: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -126,5 +146,6 @@ def _loop(triangles: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 BOX_SIGNS = tuple((x, y, z) for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0))
-BOX = _with_edges(8, ((0, 2, 6, 4), (0, 4, 5, 1), (4, 6, 7, 5), (0, 1, 3, 2), (2, 3, 7, 6), (1, 5, 7, 3)))
+_BOX_FACES = ((0, 2, 6, 4), (0, 4, 5, 1), (4, 6, 7, 5), (0, 1, 3, 2), (2, 3, 7, 6), (1, 5, 7, 3))
+BOX = _with_edges(8, _BOX_FACES, tuple((a, b, c) for a, b, c, _ in _BOX_FACES))
 """Its corners are in the order of BOX_SIGNS."""

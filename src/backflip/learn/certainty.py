@@ -58,22 +58,20 @@ class Certainty:
         return "\n".join([*lines, f"condition {self.condition:.2g}", *self.findings])
 
 
-def certainty(
-    names: tuple[str, ...], value: Any, slope: Any, J: Any, residual: Any, samples: int
-) -> Certainty:
+def certainty(names: tuple[str, ...], value: Any, slope: Any, J: Any, noise: float) -> Certainty:
     """Certainty of parameters with values (p,), of which free numbers with slopes (p,) were fitted.
 
-    J (m, p) is the Jacobian of the residuals (m,), of which `samples` are not missing, with respect to the
-    free numbers; all in any one unit. Standard errors take the residual for noise:
-        C = s² (JᵀJ)⁻¹,   s² = |r|² / (samples − p)
+    J (m, p) is the Jacobian of the residuals with respect to the free numbers, and `noise` their variance s²,
+    in any one unit: C = s² (JᵀJ)⁻¹.
     """
     tiny = float(np.sqrt(np.finfo(np.asarray(J).dtype).eps))
-    J, residual = np.asarray(J, float), np.asarray(residual, float)
+    J = np.asarray(J, float)
     p = J.shape[1]
     length = np.linalg.norm(J, axis=0)
     seen = length > tiny * max(length.max(), np.finfo(float).tiny)
     hidden = [(names[i],) for i in np.flatnonzero(~seen)]
-    units = J[:, seen] / length[seen]
+    # rows of zeros, so that there is a direction for every parameter even where there are fewer samples
+    units = np.concatenate([J[:, seen] / length[seen], np.zeros((seen.sum(), seen.sum()))])
     _, singular, directions = np.linalg.svd(units, full_matrices=False)
     blind = singular < tiny * singular[0] if singular.size else np.zeros(0, bool)
     which = np.flatnonzero(seen)
@@ -81,8 +79,9 @@ def certainty(
     dark = ~seen
     for d in directions[blind]:
         dark[which[_part_of(d)]] = True
-    noise = residual @ residual / max(samples - p, 1)
-    inverse = (directions[~blind].T / singular[~blind] ** 2) @ directions[~blind]
+    # a direction that cannot be seen is as uncertain as rounding allows, for all that take part in it
+    floor = tiny * singular[0] if singular.size else 1.0
+    inverse = (directions.T / np.maximum(singular, floor) ** 2) @ directions
     spread = np.full(p, np.inf)
     spread[seen] = np.sqrt(noise * np.diag(inverse)) / length[seen]
     hidden += [(names[i],) for i in np.flatnonzero(~dark & (spread > UNSURE))]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,24 +135,29 @@ class _Run:
 
     def go(self, standing: Standing, done: int, updates: int, task: Task) -> tuple[Standing, bool]:
         """All updates that are left; where they end, and whether the method said so."""
-        idle = 0
+        if self._stalls():
+            return standing, True
         for i in range(done, updates):
             began = time.perf_counter()
-            after, ended = advance(self.problem, self.method, standing)
-            row = self._row(i, after, began)
-            gained = float(standing.cost) - row["cost"]
-            idle = 0 if gained > LITTLE * row["cost"] or _is_first_order(self.method) else idle + 1
-            standing = after
+            standing, ended = advance(self.problem, self.method, standing)
+            row = self._row(i, standing, began)
             self.book.add(row)
             if self.folder:
                 _save(self.folder, standing, i + 1)
             shown = {name: row[name] for name in self.problem.layout.names[:SHOWN]}
             task.advance(1, cost=row["cost"], **shown)
-            if bool(ended) or idle >= STALLED:
+            if bool(ended) or self._stalls():
                 return standing, True
             if self.until and self.until(row):
                 break
         return standing, False
+
+    def _stalls(self) -> bool:
+        """Whether the last updates, before a stop too, gained next to nothing; never said of first order."""
+        costs = [row["cost"] for row in self.book.rows[-STALLED - 1 :]]
+        if isinstance(self.method, optax.GradientTransformation) or len(costs) <= STALLED:
+            return False
+        return all(before - after <= LITTLE * after for before, after in pairwise(costs))
 
     def _row(self, i: int, standing: Standing, began: float) -> dict[str, Any]:
         layout = self.problem.layout
@@ -239,10 +245,6 @@ def _check_method(method: Any) -> Any:
     )
 
 
-def _is_first_order(method: Any) -> bool:
-    return isinstance(method, optax.GradientTransformation)
-
-
 def _scaled(problem: Problem, free: Array) -> Problem:
     """The problem with residuals scaled so that damping 1 is DAMPING of the largest curvature."""
     r, J = look(problem, free)
@@ -267,7 +269,9 @@ def _certainty(problem: Problem, free: Array) -> Certainty:
     value, slope = jax.jvp(lambda x: layout.flat(layout.theta(x)), (free,), (jnp.ones_like(free),))
     p = len(layout.names)
     # by the data alone
-    return certainty(layout.names, value, slope, J[:-p], r[:-p], int(problem.present.sum()))
+    present = np.asarray(problem.present).reshape(-1) > 0
+    noise = problem.loss.variance(np.asarray(r, float)[:-p][present], p)
+    return certainty(layout.names, value, slope, J[:-p], noise)
 
 
 def _save(folder: Path, standing: Standing, done: int) -> None:

@@ -2,7 +2,11 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+
+NORMAL = 0.6745
+"""half of all normal numbers are within so many standard deviations"""
 
 
 class Loss(eqx.Module):
@@ -12,6 +16,11 @@ class Loss(eqx.Module):
         """The number whose square is what r costs; odd and smooth, bend(r) → r for small r."""
         raise NotImplementedError
 
+    def variance(self, bent: np.ndarray, parameters: int) -> float:
+        """Of the noise, by the median of a fit's bent residuals (m,), which outliers do not move."""
+        spread = float(np.median(np.abs(bent))) / NORMAL
+        return spread**2 * len(bent) / max(len(bent) - parameters, 1)
+
 
 class Square(Loss):
     """Least squares: every residual counts by its square."""
@@ -19,6 +28,10 @@ class Square(Loss):
     def bend(self, r: Array) -> Array:
         """r itself."""
         return r
+
+    def variance(self, bent: np.ndarray, parameters: int) -> float:
+        """The sum of squares over the degrees of freedom."""
+        return float(bent @ bent) / max(len(bent) - parameters, 1)
 
 
 def _check(name: str, width: float) -> None:

@@ -20,7 +20,7 @@ from jax import Array
 
 from backflip.solve.friction import Friction
 from backflip.solve.newton import linearise, load, point_at, sharp_point, solver
-from backflip.solve.path import finish, follow, widen
+from backflip.solve.path import finish, follow, reachable, widen
 from backflip.solve.problem import Problem, pose
 from backflip.solve.rows import Mobility, Rows
 
@@ -98,7 +98,7 @@ def _solution_jvp(friction: Friction, kappa: float, own: bool, primals: tuple, t
     problem, impulse, energy = primals
     impulse = _solution(friction, kappa, own, problem, impulse, energy)
     at = impulse if own else central(problem, friction, kappa / energy, ITERATIONS, kappa == 0)
-    return impulse, _tangent(friction, kappa / energy, kappa == 0, problem, at, tangents[0])
+    return impulse, _tangent(friction, reachable(kappa / energy), kappa == 0, problem, at, tangents[0])
 
 
 def central(problem: Problem, friction: Friction, kappa: Array, iterations: int, to_the_end: bool) -> Array:

@@ -46,10 +46,14 @@ class _Change(NamedTuple):
     slip: Array
 
 
+def reachable(kappa: Array) -> Array:
+    """κ, or the least that rounding lets the path come to: 2e-12 in float64, 6e-6 in float32."""
+    return jnp.maximum(kappa, jnp.finfo(kappa.dtype).eps ** 0.75)
+
+
 def follow(problem: Problem, friction: Friction, kappa: Array, iterations: int) -> Array:
-    """Impulses (r,) of the central path at κ, no nearer to its end than rounding allows."""
-    kappa = jnp.maximum(kappa, jnp.finfo(problem.offset.dtype).eps ** 0.75)
-    problem = widen(problem)
+    """Impulses (r,) of the central path at κ, or as near to its end as is reachable."""
+    kappa, problem = reachable(kappa), widen(problem)
 
     def one(at: Point, _: None) -> tuple[Point, None]:
         new, done = _advance(problem, friction, kappa, at)

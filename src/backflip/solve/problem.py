@@ -95,9 +95,10 @@ def pose(rows: Rows, mobility: Mobility, velocity: Array, smoothness: float = 0.
     mu = jnp.concatenate([x.reshape(-1) for x in rows.friction]) if k else jnp.zeros(0, velocity.dtype)
     A = (mobility.diagonal() + rows.softness)[order]
     moves = _with_normals(rows.least[order] < A, s, k)
-    root = jnp.sqrt(jax.lax.stop_gradient(jnp.where(moves, A, 1)))
+    root = jnp.sqrt(jax.lax.stop_gradient(jnp.where(moves, A, 0)))
     tangent = jnp.repeat(jnp.max(root[s + k :].reshape(-1, 2), -1), 2)
     root = jnp.concatenate([root[: s + k], tangent])
+    root = jnp.where(root > 0, root, 1)
     # a row that moves nothing stands alone and wants nothing; as a normal it parts
     alone = jnp.zeros(order.size, velocity.dtype).at[s : s + k].set(1)
     offset = jnp.where(moves, (velocity - rows.target)[order] / root, alone)

@@ -53,7 +53,8 @@ class Part:
             return None
         a, b, c = self.corners[self.triangles].swapaxes(0, 1)
         n = np.cross(b - a, c - a)
-        n /= np.linalg.norm(n, axis=1, keepdims=True)
+        long = np.linalg.norm(n, axis=1)
+        a, n = a[long > 0], n[long > 0] / long[long > 0, None]
         return np.concatenate([n, (n * a).sum(axis=1, keepdims=True)], axis=1)
 
     @property

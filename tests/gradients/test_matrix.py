@@ -2,14 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from backflip.experiments.gradients import (
     CASES,
-    DEFAULT,
     MARKS,
     SCHEMES,
     STEPS,
@@ -29,15 +27,8 @@ KNOWN_FAILURES = {("sliding", steps, "interior point") for steps in STEPS}
 turns on four corners has many solutions: the implicit gradient is not that of the one that is found."""
 
 
-def marked(case: Case) -> Any:
-    """A known failure must fail as known, so that its repair is noticed."""
-    known = (case.name, STEPS[0], DEFAULT) in KNOWN_FAILURES
-    marks = [pytest.mark.xfail(raises=NotImplementedError, strict=True)] if known else []
-    return pytest.param(case, id=case.name.replace(" ", "-"), marks=marks)
-
-
 # one test per case, since both lengths share its compiled programs
-@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_both_modes_agree_with_differences(case: Case) -> None:
     for steps in (1, 10):
         cell = compare(case, steps)

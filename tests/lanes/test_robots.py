@@ -31,13 +31,12 @@ TOO_COARSE = {
     "quadruped17": "its VJP by friction is off by 2.2e-4, where 1.2e-4, five times XLA's own error, is asked",
 }
 """what is not reached in float32; not run, for each takes more than a minute"""
-LONG = ("quadruped", "quadruped17", "struck_chain")
-"""up to a minute each, for XLA has to compile them; dog and chain, which are much like them, always run"""
 
 
-def robots_to_check(unreached: dict[str, str]) -> list:
-    marks = {n: [pytest.mark.slow] for n in LONG}
-    marks |= {n: [pytest.mark.xfail(run=False, reason=why)] for n, why in unreached.items()}
+def robots_to_check(always: str, unreached: dict[str, str] | None = None) -> list:
+    """Every robot; those that are not looked at `always` are slow, since XLA takes long to compile them."""
+    marks = {n: [pytest.mark.slow] for n in robots.__all__ if n not in always.split()}
+    marks |= {n: [pytest.mark.xfail(run=False, reason=why)] for n, why in (unreached or {}).items()}
     return [pytest.param(n, marks=marks.get(n, ())) for n in sorted(robots.__all__)]
 
 
@@ -112,7 +111,7 @@ shared = jax.vmap(step_and_pull, (None, 0, 0, 0))
 """A batch of one model in different states."""
 
 
-@pytest.mark.parametrize("name", robots_to_check({}))
+@pytest.mark.parametrize("name", robots_to_check("ball pendulum chain arm"))
 def test_step_and_vjp_are_those_of_xla_to_1e_10_in_float64(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)
@@ -137,7 +136,7 @@ def test_one_robot_alone_is_the_first_of_a_batch(name: str) -> None:
     assert_within(1e-12, errors(alone, jax.tree.map(lambda x: x[0], among)), "alone")
 
 
-@pytest.mark.parametrize("name", robots_to_check(TOO_COARSE))
+@pytest.mark.parametrize("name", robots_to_check("ball pendulum", TOO_COARSE))
 def test_step_and_vjp_are_those_of_xla_to_1e_5_or_to_the_coarseness_of_float32(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)
@@ -169,7 +168,7 @@ def test_a_batch_of_different_models_is_that_of_xla(name: str) -> None:
         assert_within(TOLERANCE["float64"], errors(g, w), what)
 
 
-@pytest.mark.parametrize("name", robots_to_check({}))
+@pytest.mark.parametrize("name", robots_to_check("ball pendulum chain arm four_bar dog"))
 def test_a_second_of_steps_ends_where_xla_ends(name: str) -> None:
     """To 1e-6 m: chaos has multiplied rounding, but not taken over."""
     model = robot(name)

@@ -81,8 +81,10 @@ class Implicit(Gradient):
 
 def check_smoothness(owner: str, smoothness: float | None) -> None:
     """An error where it is no number from 0 on."""
-    if smoothness is not None and not 0 <= smoothness < float("inf"):
-        raise ValueError(f"{owner}: smoothness is {smoothness}; give an energy in joules, 0 or more")
+    if smoothness is None:
+        return
+    if not isinstance(smoothness, int | float) or not 0 <= smoothness < float("inf"):
+        raise ValueError(f"{owner}: smoothness is {smoothness!r}; give an energy in joules, 0 or more")
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))

@@ -21,9 +21,12 @@ SUMMARY = "an arm learns to reach any point, 128 arms and two million weights at
 STEPS, DT, SWEEPS = 800, 0.01, 4
 SETTLED = 400
 """steps after which the cost counts: the mean over the last 4 s, as in the paper"""
-ROBOTS, UPDATES, RATE, WARMUP = 128, 800, 5e-3, 100
-COUNT = 3
-"""seeds: each takes minutes"""
+ROBOTS, UPDATES = 128, 2000
+SLOW, FAST = 5e-3, 2e-2
+"""rates per metre of error, at first and once the error is small"""
+WARM, RISE, FALL = 100, 250, 550
+"""updates: the rate rises from nothing to SLOW until WARM, from RISE to FALL it rises to FAST, then it falls
+to nothing along half a cosine"""
 SHELL, RAISED = (0.707, 1.0), 0.1
 """[m²] of the squared distance to the base, which is [m] up"""
 FAR, NEAR, CLOSE = 0.1, 0.05, 0.02
@@ -95,15 +98,31 @@ def network(seed: int):
     return bf.MLP(3, 4, (1024, 1024, 1024), key=jax.random.key(seed))
 
 
+def schedule():
+    """The rate per metre of error, over the updates."""
+    import optax
+
+    return optax.join_schedules(
+        [
+            optax.linear_schedule(0.0, SLOW, WARM),
+            optax.constant_schedule(SLOW),
+            optax.linear_schedule(SLOW, FAST, FALL - RISE),
+            optax.cosine_decay_schedule(FAST, UPDATES - FALL),
+        ],
+        [WARM, RISE, FALL],
+    )
+
+
 def learn(setup: Problem, seed: int, updates: int = UPDATES, **how: Any):
-    """Adam, gradient norm at most 1; the rate, once warm, is in proportion to the last error."""
+    """Adam, gradient norm at most 1, a rate in proportion to the last error."""
     import jax
     import optax
 
     import backflip as bf
 
-    rate = optax.linear_schedule(0.0, RATE, WARMUP)
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate), bf.scale_by_error(every=10))
+    optimizer = optax.chain(
+        optax.clip_by_global_norm(1.0), optax.adam(schedule()), bf.scale_by_error(every=10)
+    )
     return bf.train(
         setup.cost,
         network(seed),
@@ -147,11 +166,11 @@ def one_audit(setup: Problem, policy) -> Audit:
 
 
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
-    """Three seeds; errors on unseen targets, as trained and with a finer step."""
+    """Five seeds; errors on unseen targets, as trained and with a finer step."""
     import backflip as bf
 
     setup = problem()
-    found = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how), COUNT)
+    found = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
     errors = [unseen_errors(setup, policy) for policy, _ in found]
     fine = [unseen_errors(setup, policy, fine=True).mean() for policy, _ in found]
     logs = [log for _, log in found]

@@ -22,6 +22,7 @@ NAMES = (
     "arm-random",
     "gait",
     "gait-lifelike",
+    "gait-sensors",
     "push-box",
     "chain-mass",
     "identify-robot",

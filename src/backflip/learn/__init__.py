@@ -6,7 +6,7 @@ may touch   math, solve, geometry, model, dynamics, sense, control, keep
 never knows pictures, experiments
 """
 
-from backflip.learn.between import clip, cut, fade
+from backflip.learn.between import clip, cut, fade, limit
 from backflip.learn.certainty import Certainty
 from backflip.learn.fitting import levenberg_marquardt
 from backflip.learn.health import Health, health
@@ -34,6 +34,7 @@ __all__ = [
     "health",
     "identify",
     "levenberg_marquardt",
+    "limit",
     "positive",
     "return_to_best",
     "rollout",

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -51,6 +52,19 @@ def clip(norm: float) -> Piece:
 
     passed.defvjp(lambda carry: (carry, None), backward)
     return lambda t, carry: passed(carry)
+
+
+def limit(policy: Any, norm: float, key: Array) -> Any:
+    """The policy itself, with the gradient that this robot adds to it shortened to `norm`.
+
+    For the cost given to train(): a robot about to fall, whose gradient explodes, does not outvote the
+    others. `key` is the robot's own. The mean over robots has divided its gradient already: of 16 robots,
+    1/16 is what a gradient of length one adds. Reverse mode only.
+    """
+    arrays, rest = eqx.partition(policy, eqx.is_inexact_array)
+    nothing = 0 * jax.random.uniform(key)  # makes the weights this robot's: vmap would add up gradients first
+    own = jax.tree.map(lambda x: x + nothing.astype(x.dtype), arrays)
+    return eqx.combine(clip(norm)(jnp.zeros(()), own), rest)
 
 
 def scale_gradient(tree: Any, factor: Array) -> Any:

@@ -41,6 +41,26 @@ speed, fell, transport = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(
 print(json.dumps([float(speed.min()), bool(fell.any()), float(transport.max())]))
 """
 
+SENSORS = """
+import json
+import backflip as bf
+from backflip.experiments import gait, gait_sensors as task
+task.TESTED, task.LONG = 16, 10.0
+policy = bf.load_weights("results/gait-sensors/lstm-0.npz", task.policy_of("lstm", 0))
+[found] = task.measure(gait.problem(), [policy])
+print(json.dumps([found.falls, min(found.friction), max(found.friction)]))
+"""
+
+RANDOM = """
+import json
+import backflip as bf
+from backflip.experiments import arm_random as task
+task.UNSEEN = 128
+told = json.load(open("results/arm-random.json"))
+policy = bf.load_weights("results/arm-random/weights.npz", task.network(told["stored_seed"]))
+print(json.dumps([float(task.unseen_errors(task.problem(), policy).mean())]))
+"""
+
 
 def measured(script: str) -> list:
     flags = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
@@ -77,3 +97,18 @@ def test_the_lifelike_gait_walks_on_from_disturbed_starts():
     assert slowest >= 0.8 and not fell and transport < 0.7
     told = record("gait-lifelike")
     assert min(told["slowest"]) >= 0.8 and max(told["falls"]) == max(told["falls_at_quarter_step"]) == 0
+
+
+def test_the_stored_arm_reaches_targets_that_it_never_saw():
+    told = record("arm-random")
+    assert measured(RANDOM)[0] <= 0.025
+    assert sorted(told["unseen_errors"])[2] <= 0.02
+    assert sorted(told["updates_to_10_cm"])[2] <= 200 and sorted(told["updates_to_5_cm"])[2] <= 800
+
+
+def test_a_quadruped_with_senses_walks_where_the_open_loop_falls():
+    falls, least, most = measured(SENSORS)
+    assert falls <= 1 and least < 0.6 and most > 1.1
+    told = record("gait-sensors")
+    for kind in ("elman", "lstm"):
+        assert sorted(told[kind]["falls"])[2] < min(told["gait_lifelike"]["falls"])

@@ -113,6 +113,22 @@ def test_a_memory_of_integers_passes(puck):
     assert found > 0 and counted == 3
 
 
+def test_limit_gives_every_robot_one_vote():
+    pulls = jnp.array([[3.0, 4.0], [0.0, 1000.0], [0.3, 0.0]])
+    keys = jax.random.split(jax.random.key(0), 3)
+
+    def cost(weights, key, pull):
+        return bf.limit({"weights": weights, "name": "no array"}, 1 / 3, key)["weights"] @ pull
+
+    def mean(weights):
+        return jax.vmap(cost, in_axes=(None, 0, 0))(weights, keys, pulls).mean()
+
+    value, found = jax.value_and_grad(mean)(jnp.ones(2))
+    assert value == pytest.approx(pulls.sum() / 3)
+    by_hand = np.array([[0.6, 0.8], [0.0, 1.0], [0.3, 0.0]]).mean(0)
+    np.testing.assert_allclose(found, by_hand, rtol=1e-6)
+
+
 @pytest.mark.parametrize("wrong", [1.5, -0.1, float("nan")])
 def test_fade_wants_a_factor(wrong):
     with pytest.raises(ValueError, match=r"fade: alpha is .* between 0 and 1"):

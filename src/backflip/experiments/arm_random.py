@@ -193,11 +193,12 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     }
 
 
-def _draw(out: Path, setup: Problem, policy, logs, shown: int, errors: np.ndarray) -> None:
+def _draw(out: Path, setup: Problem, policy, logs, middling: int, errors: np.ndarray) -> None:
     import equinox as eqx
     import jax
 
     import backflip as bf
+    from backflip.robots import arm
     from backflip.view.colour import INK, PALETTE
     from backflip.view.plots import figure
 
@@ -216,8 +217,9 @@ def _draw(out: Path, setup: Problem, policy, logs, shown: int, errors: np.ndarra
         axes.set(xscale="log")
     target = draw(jax.random.key(SEED_UNSEEN))
     path = eqx.filter_jit(setup.rollout)(policy, target)
-    curve = {"mean error [m]": logs[shown].cost.tolist()}
-    bf.save_replay(out / "replay.html", setup.model, path, title="An arm that learned to reach", curve=curve)
+    curve = {"mean error [m]": logs[middling].cost.tolist()}
+    shown = arm(target=tuple(np.asarray(target, float)))
+    bf.save_replay(out / "replay.html", shown, path, title="An arm that learned to reach", curve=curve)
 
 
 def verify(out: Path) -> list[Claim]:

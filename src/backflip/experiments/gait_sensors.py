@@ -194,8 +194,8 @@ class Measured(NamedTuple):
         return f"{self.falls} falls, {np.median(self.speeds):.2f} m/s, slowest {min(self.speeds):.2f}"
 
 
-def measure(setup: gait.Problem, policy: Reflexes, fine: bool = False) -> Measured:
-    """Let robots walk that no training met."""
+def measure(setup: gait.Problem, policies: list[Reflexes], fine: bool = False) -> list[Measured]:
+    """Let robots walk that no training met, by policies of one kind."""
     import equinox as eqx
     import jax
 
@@ -205,19 +205,18 @@ def measure(setup: gait.Problem, policy: Reflexes, fine: bool = False) -> Measur
         return found.speed, found.fell, model.friction[0]
 
     keys = jax.random.split(jax.random.key(SEED_UNSEEN), TESTED)
-    answers = eqx.filter_jit(jax.vmap(one, in_axes=(None, 0)))(policy, keys)
-    speeds, fell, friction = (np.asarray(x).tolist() for x in answers)
-    return Measured(speeds, fell, friction)
+    every = eqx.filter_jit(jax.vmap(one, in_axes=(None, 0)))
+    return [Measured(*(np.asarray(x).tolist() for x in every(policy, keys))) for policy in policies]
 
 
-def one_audit(setup: gait.Problem, policy: Reflexes) -> Audit:
-    """The worst of four walks."""
+def audits_of(setup: gait.Problem, policies: list[Reflexes]) -> list[Audit]:
+    """The worst of four walks of each policy."""
     import equinox as eqx
     import jax
 
     roll = eqx.filter_jit(lambda policy, key: walk(setup, policy, key))
     keys = jax.random.split(jax.random.key(SEED_UNSEEN), 4)
-    return Audit(*np.max([audit(*roll(policy, key)) for key in keys], axis=0))
+    return [Audit(*np.max([audit(*roll(policy, key)) for key in keys], axis=0)) for policy in policies]
 
 
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
@@ -226,24 +225,22 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
 
     setup = gait.problem()
     compared = [open_loop(out.parent, s) for s in range(SEEDS)]
+    logs, policies, walks = {}, {}, {"gait-lifelike": measure(setup, compared)}
     result: dict[str, Any] = {
-        "gait_lifelike": _told([measure(setup, policy) for policy in compared]),
-        "trot": _told([measure(setup, policy_of("clock", seed))]),
+        "gait_lifelike": _told(walks["gait-lifelike"]),
+        "trot": _told(measure(setup, [policy_of("clock", seed)])),
     }
-    logs, walks, policies = {}, {}, {}
     for kind in KINDS:
         found = train_seeds(
             out, seed, progress, resume, lambda s, kind=kind, **how: learn(setup, kind, s, **how), name=kind
         )
-        policies[kind], logs[kind] = zip(*found, strict=True)
-        walks[kind] = [measure(setup, policy) for policy in policies[kind]]
-        fine = [measure(setup, policy, fine=True) for policy in policies[kind]]
-        audits = [one_audit(setup, policy) for policy in policies[kind]]
+        policies[kind], logs[kind] = (list(x) for x in zip(*found, strict=True))
+        walks[kind] = measure(setup, policies[kind])
         for s, policy in enumerate(policies[kind], seed):
             bf.save_weights(out / f"{kind}-{s}.npz", policy)
         result[kind] = _told(walks[kind]) | {
-            "at_quarter_step": _told(fine),
-            "audits": [a._asdict() for a in audits],
+            "at_quarter_step": _told(measure(setup, policies[kind], fine=True)),
+            "audits": [a._asdict() for a in audits_of(setup, policies[kind])],
             "seconds_per_update": seconds_per_update(logs[kind]),
         }
     shown = middle([np.median(m.speeds) for m in walks["elman"]])
@@ -276,10 +273,10 @@ def _draw(out: Path, setup: gait.Problem, policy: Reflexes, walks, logs) -> None
             axes.plot(speeds, color=PALETTE[k], label=f"{kind}, median of the seeds")
     title, x = "Robots that no training met", "friction of the ground"
     with figure(out / "robots.png", title=title, x=x, y="mean speed over 20 s [m/s]") as axes:
-        for k, kind in enumerate(KINDS):
+        for k, kind in enumerate((*KINDS, "gait-lifelike")):
             for j, m in enumerate(walks[kind]):
                 label = kind if j == 0 else None
-                axes.scatter(m.friction, m.speeds, s=9, alpha=0.6, color=PALETTE[k], label=label)
+                axes.scatter(m.friction, m.speeds, s=6, alpha=0.5, color=PALETTE[k], label=label)
         for edge in MET[0]:
             axes.axvline(edge, linestyle=":", linewidth=1)
     model, _, path = eqx.filter_jit(lambda p: walk(setup, p, jax.random.key(SEED_UNSEEN)))(policy)
@@ -292,19 +289,19 @@ def verify(out: Path) -> list[Claim]:
 
     record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
     setup, seeds = gait.problem(), range(record["seed"], record["seed"] + SEEDS)
-    compared = [measure(setup, open_loop(out.parent, s)) for s in range(SEEDS)]
+    compared = measure(setup, [open_loop(out.parent, s) for s in range(SEEDS)])
     median = compared[middle([m.falls for m in compared])]
     text = f"the open-loop gait of gait-lifelike on {TESTED} robots never met, median of the seeds"
     claims = [Claim(NAME, text, "reported", median.told(), True)]
     for kind in KINDS:
         policies = [bf.load_weights(out / f"{kind}-{s}.npz", policy_of(kind, s)) for s in seeds]
         for fine, how in ((False, ""), (True, ", steps a quarter as long")):
-            some = [measure(setup, policy, fine) for policy in policies]
+            some = measure(setup, policies, fine)
             median = some[middle([m.falls for m in some])]
             bar = "reported" if kind == "clock" else "0 falls"
             text = f"{kind} on {TESTED} robots never met, median of the seeds{how}"
             claims.append(Claim(NAME, text, bar, median.told(), kind == "clock" or not median.falls))
-        audits = [one_audit(setup, policy) for policy in policies]
+        audits = audits_of(setup, policies)
         worst, honest = Audit(*np.max(audits, axis=0)), sum(a.ok for a in audits)
         text = f"{kind}: four walks of each seed are physics"
         claims.append(

@@ -13,6 +13,8 @@ BALL = 0.1
 """[m] radius of the balls at base, elbow and tip; the tip's centre is the end effector"""
 DENSITY = 1000.0
 """[kg/m³] so 9.8 kg a link, 4.19 kg a ball, 32.2 kg in all"""
+MARK = 0.04
+"""[m] radius of the ball that shows the target"""
 BASE = 0.1
 """[m] height of the base joint: its ball lies on the ground"""
 SPEED = math.radians(45)
@@ -66,6 +68,7 @@ def arm(
                 max_torque=max_torque,
             )
         below, base = name, base + LINK
+    b.add_shape("world", bf.Sphere(MARK), name="target", position=target, collide=False)
     b.add_sensor(bf.Distance("lower", target, TIP))
     return b.build()
 

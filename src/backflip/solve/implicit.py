@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip.solve.friction import Friction
-from backflip.solve.newton import linearise, load, point_at, sharp_point, solver
+from backflip.solve.newton import Point, linearise, load, point_at, sharp_point, soften, solver
 from backflip.solve.path import finish, follow, reachable, widen
 from backflip.solve.problem import Problem, pose
 from backflip.solve.rows import Mobility, Rows
@@ -100,23 +100,47 @@ def _solution_jvp(friction: Friction, kappa: float, own: bool, primals: tuple, t
     problem, impulse, energy = primals
     impulse = _solution(friction, kappa, own, problem, impulse, energy)
     at = impulse if own else central(problem, friction, kappa / energy, ITERATIONS, kappa == 0)
-    return impulse, _tangent(friction, reachable(kappa / energy), kappa == 0, problem, at, tangents[0])
+    if kappa == 0:
+        return impulse, _tangent(friction, problem, at, tangents[0])
+    return impulse, _smooth_tangent(friction, reachable(kappa / energy), problem, at, tangents[0])
 
 
 def central(problem: Problem, friction: Friction, kappa: Array, iterations: int, to_the_end: bool) -> Array:
-    """Impulses (r,) on the central path at κ, or at its end."""
-    impulse = follow(problem, friction, kappa, iterations)
-    return finish(problem, friction, impulse) if to_the_end else impulse
+    """Impulses (r,) on the central path at κ, or at its end.
+
+    Where redundant rows leave it open, that end is the one that a little softness would lead to.
+    """
+    if not to_the_end:
+        return follow(problem, friction, kappa, iterations)
+    soft = soften(problem)
+    return finish(problem, friction, finish(soft, friction, follow(soft, friction, kappa, iterations)))
 
 
-def _tangent(
-    friction: Friction, kappa: Array, sharp: bool, problem: Problem, impulse: Array, change: Problem
+def _tangent(friction: Friction, problem: Problem, impulse: Array, change: Problem) -> Array:
+    """dλ (r,) at the end of the path for a change of the problem; linear in it.
+
+    Redundant rows share out a change as they would if they were a little soft; all else is then put right.
+    """
+    soft, soft_change = jax.jvp(soften, (problem,), (change,))
+    settled = finish(soft, friction, impulse)
+    start = _solve(soft, friction, sharp_point(soft, friction, settled), soft_change)
+    return _solve(problem, friction, sharp_point(problem, friction, impulse), change, start)
+
+
+def _smooth_tangent(
+    friction: Friction, kappa: Array, problem: Problem, impulse: Array, change: Problem
 ) -> Array:
-    """dλ (r,) for a change of the problem; linear in it."""
-    problem = problem if sharp else widen(problem)
-    at = sharp_point(problem, friction, impulse) if sharp else point_at(problem, friction, impulse, kappa)
+    """dλ (r,) on the central path at κ."""
+    problem = widen(problem)
+    return _solve(problem, friction, point_at(problem, friction, impulse, kappa), change)
+
+
+def _solve(
+    problem: Problem, friction: Friction, at: Point, change: Problem, start: Array | None = None
+) -> Array:
+    """dλ (r,) at a point for a change of the problem."""
     linear = linearise(problem, friction, at)
-    share, d = problem.share, change.share
+    impulse, share, d = at.impulse, problem.share, change.share
     dw = d @ (impulse @ share) + share @ (impulse @ d) + change.softness * impulse + change.offset
     bounded, tangents = problem.split(impulse)
     there = problem.there() > 0
@@ -126,4 +150,4 @@ def _tangent(
     dspace = friction.room(change.friction * problem.normals(bounded), jnp.zeros_like(tangents))
     c, cs = -at.push * droom, -friction.product(dspace, at.slip)
     right = load(problem, friction, linear, at, c, cs, dw)
-    return solver(problem, linear, REFINEMENTS)(right)
+    return solver(problem, linear, REFINEMENTS)(right, start)

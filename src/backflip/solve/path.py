@@ -4,8 +4,6 @@ Mehrotra's predictor and corrector, a fixed number of them. At the end of the pa
 put every row where it belongs, onto its bound or to no velocity.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jax import Array

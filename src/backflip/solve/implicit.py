@@ -24,7 +24,7 @@ from backflip.solve.path import finish, follow, reachable, widen
 from backflip.solve.problem import Problem, pose
 from backflip.solve.rows import Mobility, Rows
 
-REFINEMENTS = 3
+GRADIENT_REFINEMENTS = 3
 """of a gradient; a step along the path needs fewer, since the next one mends it"""
 ITERATIONS = 16
 """Steps along the central path to a point that is smoother than the solution"""
@@ -150,4 +150,4 @@ def _solve(
     dspace = friction.room(change.friction * problem.normals(bounded), jnp.zeros_like(tangents))
     c, cs = -at.push * droom, -friction.product(dspace, at.slip)
     right = load(problem, friction, linear, at, c, cs, dw)
-    return solver(problem, linear, REFINEMENTS)(right, start)
+    return solver(problem, linear, GRADIENT_REFINEMENTS)(right, start)

@@ -2,10 +2,10 @@
 
 Solved with F for Fᵀ, so that friction has the wrong sign; z d_zᵀ for z d_xᵀ in eq. (3): here by dx/dμ, and
 in `solve/test_interior.py` for every field of a problem. No time of impact, contacts that act before they
-touch: here, and by sweeps in `test_closed_forms.py`. Time steps that collapse on a cluster of bodies: ours are
-fixed, and a stack of five boxes takes its 60 s in `laws/test_contact.py`; gradients through many contacts:
-`laws/test_growth.py`. Chains that come apart: `laws/test_joints.py`. A mass that is only found because updates
-are one unit long: every other guess in `experiments/test_identification.py`.
+touch: here, and by sweeps in `test_closed_forms.py`. Time steps that collapse on a cluster of bodies: ours
+are fixed, and a stack of five boxes takes its 60 s in `laws/test_contact.py`; gradients through many
+contacts: `laws/test_growth.py`. Chains that come apart: `laws/test_joints.py`. A mass that is only found
+because updates are one unit long: every other guess in `experiments/test_identification.py`.
 """
 
 from dataclasses import replace

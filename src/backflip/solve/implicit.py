@@ -74,9 +74,9 @@ class Implicit(Gradient):
         kappa = smoothness if self.smoothness is None else self.smoothness
         posed = pose(rows, mobility, velocity, kappa)
         impulse = posed.unscaled(find(*jax.lax.stop_gradient((rows, mobility, velocity))))
-        return posed.impulses(
-            _solution(friction, kappa, kappa == smoothness, posed.problem, impulse, posed.energy)
-        )
+        own = kappa == smoothness
+        found = _solution(friction, kappa, own, posed.problem, posed.scale, impulse, posed.energy)
+        return found[posed.place]
 
 
 def check_smoothness(owner: str, smoothness: float | None) -> None:
@@ -89,20 +89,23 @@ def check_smoothness(owner: str, smoothness: float | None) -> None:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def _solution(
-    friction: Friction, kappa: float, own: bool, problem: Problem, impulse: Array, energy: Array
+    friction: Friction, kappa: float, own: bool, problem: Problem, scale: Array, impulse: Array, energy: Array
 ) -> Array:
-    """`impulse` (r,), which solves the problem, as a function of the problem."""
-    return impulse
+    """scale · impulse (r,) [N s], which solves the problem, as a function of the problem and the scale."""
+    return scale * impulse
 
 
 @_solution.defjvp
 def _solution_jvp(friction: Friction, kappa: float, own: bool, primals: tuple, tangents: tuple) -> tuple:
-    problem, impulse, energy = primals
-    impulse = _solution(friction, kappa, own, problem, impulse, energy)
+    problem, scale, impulse, energy = primals
+    found = _solution(friction, kappa, own, problem, scale, impulse, energy)
     at = impulse if own else central(problem, friction, kappa / energy, ITERATIONS, kappa == 0)
     if kappa == 0:
-        return impulse, _tangent(friction, problem, at, tangents[0])
-    return impulse, _smooth_tangent(friction, reachable(kappa / energy), problem, at, tangents[0])
+        change = _tangent(friction, problem, at, tangents[0])
+    else:
+        change = _smooth_tangent(friction, reachable(kappa / energy), problem, at, tangents[0])
+    # of the impulses that the gradient is taken at, which need not be those that were found
+    return found, scale * change + tangents[1] * at
 
 
 def central(problem: Problem, friction: Friction, kappa: Array, iterations: int, to_the_end: bool) -> Array:

@@ -28,7 +28,7 @@ test: lint
 	@$(BIN)/pytest --quiet
 
 laws: setup
-	@$(BIN)/pytest --quiet tests/laws tests/dynamics/test_mujoco.py --laws results/laws.json
+	@$(BIN)/pytest --quiet -m "slow or not slow" tests/laws tests/dynamics/test_mujoco.py --laws results/laws.json
 
 bench: setup
 	@$(BIN)/backflip bench

@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     view.add_argument("file", metavar="FILE", type=Path)
     check = add("gradients", _gradients, "Check every gradient against differences and write the table.", out)
     check.add_argument("--solver", metavar="NAME", help="of one solver only; the others' figures stay")
+    check.add_argument("--case", metavar="NAME", help="of one case only, in the same way")
     add("shapes", _shapes, "Compare every pair with cylinders and hulls with coal and write the table.", out)
     bench = add("bench", _bench, "Measure speed beside XLA and MuJoCo, every claim in one run.", as_json)
     bench.add_argument("--quick", action="store_true", help="a short form, to see that everything runs")
@@ -175,10 +176,16 @@ def _gradients(asked: argparse.Namespace) -> int:
     import importlib
 
     matrix = importlib.import_module("backflip.experiments.gradients")
-    if asked.solver not in (None, *matrix.SCHEMES):
-        raise Refused(f"there is no solver {asked.solver!r}; known: {', '.join(matrix.SCHEMES)}")
+    chosen = []
+    for what, name, known in (
+        ("solver", asked.solver, tuple(matrix.SCHEMES)),
+        ("case", asked.case, matrix.NAMES),
+    ):
+        if name not in (None, *known):
+            raise Refused(f"there is no {what} {name!r}; known: {', '.join(known)}")
+        chosen.append((name,) if name else known)
     _cache_compilations()
-    print(matrix.write_table(asked.out, (asked.solver,) if asked.solver else tuple(matrix.SCHEMES)))
+    print(matrix.write_table(asked.out, *chosen))
     return OK
 
 

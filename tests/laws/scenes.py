@@ -1,16 +1,36 @@
-"""What the laws share: running a scene, and scenes more than one law looks at."""
+"""What the laws share: solvers, running a scene, and scenes more than one law looks at."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import backflip as bf
 
+SOLVERS = {"PGS": bf.PGS(sweeps=20), "interior point": bf.InteriorPoint()}
+"""Those that the table of laws has a column for."""
+both_solvers = pytest.mark.parametrize("solver", SOLVERS)
+slow_by_interior_point = pytest.mark.parametrize(
+    "solver", ["PGS", pytest.param("interior point", marks=pytest.mark.slow)]
+)
 
-def run(model, state, *, dt, seconds, solver=None, controls=None):
-    """All states of a rollout."""
-    scheme = bf.Scheme(dt=dt, solver=solver or bf.PGS(sweeps=20))
+
+def run(model, state, *, dt, seconds, solver="PGS", controls=None):
+    """All states of a rollout; the solver by its name, or another one."""
+    return jax.jit(_rollout(dt, seconds, solver, controls))(model, state)
+
+
+def run_all(models, starts=None, *, dt, seconds, solver="PGS", controls=None):
+    """All states (models, steps, ...) of models that differ in numbers only."""
+    starts = starts or [bf.rest(model) for model in models]
+    stacked = (jax.tree.map(lambda *x: jnp.stack(x), *trees) for trees in (models, starts))
+    return jax.jit(jax.vmap(_rollout(dt, seconds, solver, controls)))(*stacked)
+
+
+def _rollout(dt, seconds, solver, controls):
+    scheme = bf.Scheme(dt=dt, solver=SOLVERS[solver] if isinstance(solver, str) else solver)
     steps = round(seconds / dt)
-    return jax.jit(lambda m, s: bf.rollout(scheme, m, s, controls, steps=steps).state)(model, state)
+    return lambda model, state: bf.rollout(scheme, model, state, controls, steps=steps).state
 
 
 def last(states):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from laws.scenes import run
+from laws.scenes import both_solvers, run, slow_by_interior_point
 
 import backflip as bf
 from backflip.robots import chain, dog, four_bar
@@ -23,19 +23,21 @@ def test_a_long_chain_with_a_heavy_end_holds_while_it_swings(law):
     assert float(jnp.abs(energies - energies[0]).max()) <= 0.005 * 10 * 9.81 * 2
 
 
-def test_a_driven_four_bar_loop_stays_closed(law):
-    model = four_bar()
-    states = run(model, bf.rest(model), dt=2e-3, seconds=10, controls=jnp.full((5000, 1), 0.3))
+@both_solvers
+def test_a_driven_four_bar_loop_stays_closed(law, solver):
+    model, push = four_bar(), jnp.full((5000, 1), 0.3)
+    states = run(model, bf.rest(model), dt=2e-3, seconds=10, controls=push, solver=solver)
     name = "joint error of a driven four-bar loop, 10 s at 2 ms"
-    law(name, 1, 1e3 * worst_joint_error(model, states), "mm")
+    law(name, 1, 1e3 * worst_joint_error(model, states), "mm", solver)
     turned = states.R_WB[:, 0, 0, 0]
     assert float(turned.min()) < -0.9 and float(turned.max()) > 0.9
 
 
-def test_legs_flung_by_fast_servos_stay_in_their_hips(law):
+@slow_by_interior_point
+def test_legs_flung_by_fast_servos_stay_in_their_hips(law, solver):
     model = dog()
     flung = jnp.where(jnp.arange(200)[:, None] // 10 % 2 == jnp.arange(8) % 2, 0.7, -0.7)
-    states = run(model, bf.rest(model), dt=0.01, seconds=2, controls=flung)
+    states = run(model, bf.rest(model), dt=0.01, seconds=2, controls=flung, solver=solver)
     assert float(jnp.abs(states.w_WB).max()) > 15
     name = "joint error of a quadruped that flings its legs, 2 s at 10 ms"
-    law(name, 1, 1e3 * worst_joint_error(model, states), "mm")
+    law(name, 1, 1e3 * worst_joint_error(model, states), "mm", solver)

@@ -7,6 +7,7 @@ friction slips a little, and a gradient that is taken there sees the other side.
 """
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ STUCK = 2.0
 """[N] where descent begins; the box moves from 4.9 N on"""
 UPDATES, LONGEST = 60, 0.25
 """of the descent, and its longest step [N], which halves where the slope changes its sign"""
+TIMES = 20
+"""that a landscape is timed"""
 FLAT = 1e-6
 """[m²/N] slopes below this are rounding"""
 KAPPAS = (1e-4, 1e-3)
@@ -85,15 +88,27 @@ def descend(slopes: Any) -> list[float]:
     return path
 
 
+def seconds(slopes: Any) -> float:
+    """[s] that the landscape takes, forward and backward: the best of many times."""
+    force, found = FORCES.astype(np.float32), []
+    for _ in range(TIMES):
+        began = time.perf_counter()
+        slopes(force)[1].block_until_ready()
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
     """Landscapes and descents by all solvers; files in `out`."""
     named = solvers()
     curves: dict[str, dict[str, Any]] = {}
+    took = {}
     with progress.task("push-box", len(named)) as task:
         for name, solver in named.items():
             slopes = landscape(solver)
             loss, slope = slopes(FORCES.astype(np.float32))
             curves[name] = {"loss": np.asarray(loss), "slope": np.asarray(slope), "descent": descend(slopes)}
+            took[name] = seconds(slopes)
             task.advance(solver=name, force=curves[name]["descent"][-1])
     (out / "curves.json").write_text(json.dumps(curves, default=lambda x: np.asarray(x).tolist()) + "\n")
     _draw(out / "landscape.png", curves)
@@ -103,6 +118,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
         "evaluations": UPDATES,
         "error": abs(_distance(best) - TARGET),
         "forces": ends,
+        "times_as_long_as_PGS": {name: x / took["PGS"] for name, x in took.items()},
         "files": ["curves.json", "landscape.png"],
     }
 

@@ -22,7 +22,7 @@ from backflip.math.linalg import (
     whiten,
 )
 from backflip.math.rotation import orthonormal, relative_rotation_vector, rotate, rotation_about
-from backflip.math.smooth import norm, safe_divide, saturate, unit
+from backflip.math.smooth import norm, safe_divide, saturate, smallest, unit
 
 __all__ = [
     "cross",
@@ -40,6 +40,7 @@ __all__ = [
     "safe_divide",
     "saturate",
     "skew",
+    "smallest",
     "transpose",
     "unit",
     "vecmat",

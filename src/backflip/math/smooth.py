@@ -26,6 +26,11 @@ def safe_divide(a: Array, b: Array, least: float, otherwise: float = 0.0) -> Arr
     return jnp.where(big, a / jnp.where(big, b, 1), otherwise)
 
 
+def smallest(x: Array) -> float:
+    """3e-10 in float32: less is nothing, and the powers of it that derivatives divide by underflow."""
+    return float(jnp.finfo(x.dtype).tiny ** 0.25)
+
+
 def saturate(x: Array, limit: Array) -> Array:
     """x / √(1 + (x/limit)²): x for |x| ≪ limit, ±limit far out, and a gradient that never dies.
 

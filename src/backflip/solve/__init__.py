@@ -6,10 +6,12 @@ may touch   math
 never knows bodies, joints, shapes
 """
 
-from backflip.solve.friction import Cone, Friction, Pyramid
+from backflip.solve.cone import Cone
+from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Implicit, Unrolled
 from backflip.solve.interior import InteriorPoint
 from backflip.solve.pgs import PGS
+from backflip.solve.pyramid import Pyramid
 from backflip.solve.rows import Mobility, Rows, soften
 from backflip.solve.solver import Solver
 from backflip.solve.unilateral import Strike, strike

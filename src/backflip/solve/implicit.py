@@ -19,12 +19,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip.solve.friction import Friction
-from backflip.solve.newton import linearise, load, point_at, sharp_point, solver
+from backflip.solve.newton import Point, linearise, load, point_at, sharp_point, soften, solver
 from backflip.solve.path import finish, follow, reachable, widen
 from backflip.solve.problem import Problem, pose
 from backflip.solve.rows import Mobility, Rows
 
-REFINEMENTS = 3
+GRADIENT_REFINEMENTS = 3
 """of a gradient; a step along the path needs fewer, since the next one mends it"""
 ITERATIONS = 16
 """Steps along the central path to a point that is smoother than the solution"""
@@ -74,9 +74,9 @@ class Implicit(Gradient):
         kappa = smoothness if self.smoothness is None else self.smoothness
         posed = pose(rows, mobility, velocity, kappa)
         impulse = posed.unscaled(find(*jax.lax.stop_gradient((rows, mobility, velocity))))
-        return posed.impulses(
-            _solution(friction, kappa, kappa == smoothness, posed.problem, impulse, posed.energy)
-        )
+        own = kappa == smoothness
+        found = _solution(friction, kappa, own, posed.problem, posed.scale, impulse, posed.energy)
+        return found[posed.place]
 
 
 def check_smoothness(owner: str, smoothness: float | None) -> None:
@@ -89,34 +89,61 @@ def check_smoothness(owner: str, smoothness: float | None) -> None:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def _solution(
-    friction: Friction, kappa: float, own: bool, problem: Problem, impulse: Array, energy: Array
+    friction: Friction, kappa: float, own: bool, problem: Problem, scale: Array, impulse: Array, energy: Array
 ) -> Array:
-    """`impulse` (r,), which solves the problem, as a function of the problem."""
-    return impulse
+    """scale · impulse (r,) [N s], which solves the problem, as a function of the problem and the scale."""
+    return scale * impulse
 
 
 @_solution.defjvp
 def _solution_jvp(friction: Friction, kappa: float, own: bool, primals: tuple, tangents: tuple) -> tuple:
-    problem, impulse, energy = primals
-    impulse = _solution(friction, kappa, own, problem, impulse, energy)
+    problem, scale, impulse, energy = primals
+    found = _solution(friction, kappa, own, problem, scale, impulse, energy)
     at = impulse if own else central(problem, friction, kappa / energy, ITERATIONS, kappa == 0)
-    return impulse, _tangent(friction, reachable(kappa / energy), kappa == 0, problem, at, tangents[0])
+    if kappa == 0:
+        change = _tangent(friction, problem, at, tangents[0])
+    else:
+        change = _smooth_tangent(friction, reachable(kappa / energy), problem, at, tangents[0])
+    # of the impulses that the gradient is taken at, which need not be those that were found
+    return found, scale * change + tangents[1] * at
 
 
 def central(problem: Problem, friction: Friction, kappa: Array, iterations: int, to_the_end: bool) -> Array:
-    """Impulses (r,) on the central path at κ, or at its end."""
-    impulse = follow(problem, friction, kappa, iterations)
-    return finish(problem, friction, impulse) if to_the_end else impulse
+    """Impulses (r,) on the central path at κ, or at its end.
+
+    Where redundant rows leave it open, that end is the one that a little softness would lead to.
+    """
+    if not to_the_end:
+        return follow(problem, friction, kappa, iterations)
+    soft = soften(problem)
+    return finish(problem, friction, finish(soft, friction, follow(soft, friction, kappa, iterations)))
 
 
-def _tangent(
-    friction: Friction, kappa: Array, sharp: bool, problem: Problem, impulse: Array, change: Problem
+def _tangent(friction: Friction, problem: Problem, impulse: Array, change: Problem) -> Array:
+    """dλ (r,) at the end of the path for a change of the problem; linear in it.
+
+    Redundant rows share out a change as they would if they were a little soft; all else is then put right.
+    """
+    soft, soft_change = jax.jvp(soften, (problem,), (change,))
+    settled = finish(soft, friction, impulse)
+    start = _solve(soft, friction, sharp_point(soft, friction, settled), soft_change)
+    return _solve(problem, friction, sharp_point(problem, friction, impulse), change, start)
+
+
+def _smooth_tangent(
+    friction: Friction, kappa: Array, problem: Problem, impulse: Array, change: Problem
 ) -> Array:
-    """dλ (r,) for a change of the problem; linear in it."""
-    problem = problem if sharp else widen(problem)
-    at = sharp_point(problem, friction, impulse) if sharp else point_at(problem, friction, impulse, kappa)
+    """dλ (r,) on the central path at κ."""
+    problem = widen(problem)
+    return _solve(problem, friction, point_at(problem, friction, impulse, kappa), change)
+
+
+def _solve(
+    problem: Problem, friction: Friction, at: Point, change: Problem, start: Array | None = None
+) -> Array:
+    """dλ (r,) at a point for a change of the problem."""
     linear = linearise(problem, friction, at)
-    share, d = problem.share, change.share
+    impulse, share, d = at.impulse, problem.share, change.share
     dw = d @ (impulse @ share) + share @ (impulse @ d) + change.softness * impulse + change.offset
     bounded, tangents = problem.split(impulse)
     there = problem.there() > 0
@@ -126,4 +153,4 @@ def _tangent(
     dspace = friction.room(change.friction * problem.normals(bounded), jnp.zeros_like(tangents))
     c, cs = -at.push * droom, -friction.product(dspace, at.slip)
     right = load(problem, friction, linear, at, c, cs, dw)
-    return solver(problem, linear, REFINEMENTS)(right)
+    return solver(problem, linear, GRADIENT_REFINEMENTS)(right, start)

@@ -4,7 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.solve.friction import Cone, Friction
+from backflip.solve.cone import Cone
+from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Implicit, central, check_smoothness
 from backflip.solve.problem import pose
 from backflip.solve.rows import Mobility, Rows

@@ -8,7 +8,7 @@ are not there (`there` 0) have room 1 and no push.
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.math import dot
+from backflip.math import dot, smallest
 
 FAR = 1e3
 """longest step that is told apart from an endless one"""
@@ -52,6 +52,6 @@ def longest(x: Array, dx: Array) -> Array:
 def sharp(room: Array, w: Array, there: Array) -> tuple[Array, Array]:
     """Room and push (..., 2) at κ = 0: one of them is 0, the one that is smaller."""
     push = there * jnp.maximum(jnp.stack([w, -w], -1), 0)
-    least = jnp.finfo(room.dtype).tiny ** 0.25
+    least = smallest(room)
     held = push > room
     return jnp.where(held, 0, jnp.maximum(room, least)), jnp.where(held, push, 0)

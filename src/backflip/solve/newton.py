@@ -17,7 +17,7 @@ from backflip.solve.problem import Problem
 
 
 class Point(NamedTuple):
-    """Impulses and what belongs to them."""
+    """Impulses and what belongs to them, or how they all change."""
 
     impulse: Array
     """(r,)"""
@@ -90,21 +90,24 @@ def apply(problem: Problem, linear: Linear, x: Array) -> Array:
     return weigh(problem, linear, problem.response(x)) + rest
 
 
-def _damping(x: Array) -> float:
-    """Softness without which redundant rows could not be solved: 1e-6 in float64, 2e-3 in float32.
+def soften(problem: Problem) -> Problem:
+    """The same with some softness in every row: redundant rows then share what they bear in one way only.
 
-    Solving loses eps/damping² to rounding. What remains, and what the damping changes, refinements mend.
+    1e-6 in float64, 2e-3 in float32, where a row moves itself by 1: solving with it loses eps/softness² to
+    rounding, and that a refinement mends.
     """
-    return float(jnp.finfo(x.dtype).eps) ** 0.38
+    least = float(jnp.finfo(problem.softness.dtype).eps) ** 0.38
+    return problem._replace(softness=jnp.maximum(problem.softness, least))
 
 
-def solver(problem: Problem, linear: Linear, refinements: int) -> Callable[[Array], Array]:
-    """load (r,) -> dλ (r,); it is solved with some damping added to all softness, then refined.
+def solver(problem: Problem, linear: Linear, refinements: int) -> Callable[..., Array]:
+    """load (r,), and perhaps dλ (r,) to start from -> dλ (r,): solved as if softened, then refined.
 
-    With B = stay + weight (softness + damping), block by block, and x = shareᵀ dλ:
+    With B = stay + weight softness, block by block, and x = shareᵀ dλ:
         B dλ + weight share x = load,    (1 + shareᵀ B⁻¹ weight share) x = shareᵀ B⁻¹ load
+    What redundant rows may share out at will stays as it is at the start.
     """
-    soft, softs = problem.split(problem.softness + _damping(problem.offset))
+    soft, softs = problem.split(soften(problem).softness)
     B = linear.stay + linear.weight * soft
     B_t = _inverse2(linear.stays + linear.weights * softs[:, None, :])
 
@@ -121,14 +124,14 @@ def solver(problem: Problem, linear: Linear, refinements: int) -> Callable[[Arra
     eye = jnp.eye(problem.share.shape[1], dtype=B.dtype)
     give = inverse(eye + problem.share.T @ gives)
 
-    def damped(load: Array) -> Array:
+    def softly(load: Array) -> Array:
         alone = undo(load)
         return alone - gives @ (give @ (alone @ problem.share))
 
-    def solve(load: Array) -> Array:
-        found = damped(load)
+    def solve(load: Array, start: Array | None = None) -> Array:
+        found = softly(load) if start is None else start
         for _ in range(refinements):
-            found = found + damped(load - apply(problem, linear, found))
+            found = found + softly(load - apply(problem, linear, found))
         return found
 
     return solve

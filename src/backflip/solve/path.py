@@ -4,8 +4,6 @@ Mehrotra's predictor and corrector, a fixed number of them. At the end of the pa
 put every row where it belongs, onto its bound or to no velocity.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -31,19 +29,8 @@ AHEAD = 0.95
 """part of the way to the nearest bound that a step goes"""
 SHARP = 2
 """sharp steps at the end of the path"""
-
 REFINEMENTS = 1
-"""of each change"""
-
-
-class _Change(NamedTuple):
-    """Of a Point."""
-
-    impulse: Array
-    room: Array
-    push: Array
-    space: Array
-    slip: Array
+"""of a step along the path or at its end: the next one mends what is left"""
 
 
 def reachable(kappa: Array) -> Array:
@@ -105,7 +92,7 @@ def _advance(problem: Problem, friction: Friction, kappa: Array, at: Point) -> t
     miss = _miss(problem, friction, at)
     product, products = at.room * at.push, friction.product(at.space, at.slip)
 
-    def change(target: Array, second: Array, seconds: Array) -> _Change:
+    def change(target: Array, second: Array, seconds: Array) -> Point:
         c, cs = there * target - product - second, one * target - products - seconds
         dl = solve(load(problem, friction, linear, at, c, cs, miss))
         bounded, tangents = problem.split(dl)
@@ -113,7 +100,7 @@ def _advance(problem: Problem, friction: Friction, kappa: Array, at: Point) -> t
         space = friction.room(problem.bound(bounded), tangents)
         sliding = problem.split(problem.response(dl) + miss)[1]
         push = interval.reply(at.room, at.push, there, c, room)
-        return _Change(dl, room, push, space, friction.reply(at.space, at.slip, cs, space, sliding))
+        return Point(dl, room, push, space, friction.reply(at.space, at.slip, cs, space, sliding))
 
     first = change(kappa, jnp.zeros_like(product), jnp.zeros_like(products))
     way = jnp.minimum(1, _longest(friction, at, first))
@@ -135,13 +122,13 @@ def _miss(problem: Problem, friction: Friction, at: Point) -> Array:
     return jnp.concatenate([w, (sliding - friction.sliding(at.slip)).reshape(-1)])
 
 
-def _moved(at: Point, by: _Change, part: Array) -> Point:
+def _moved(at: Point, by: Point, part: Array) -> Point:
     # how far it goes changes nothing where it has arrived
     part = jax.lax.stop_gradient(part)
     return Point(*(x + part * dx for x, dx in zip(at, by, strict=True)))
 
 
-def _longest(friction: Friction, at: Point, by: _Change) -> Array:
+def _longest(friction: Friction, at: Point, by: Point) -> Array:
     """How much of a change leaves room and push everywhere."""
     by, at = jax.lax.stop_gradient((by, at))
     ends = [interval.longest(at.room, by.room), interval.longest(at.push, by.push)]

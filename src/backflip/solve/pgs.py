@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.solve.friction import Cone, Friction
+from backflip.math import smallest
+from backflip.solve.cone import Cone
+from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Unrolled
 from backflip.solve.rows import Mobility, Rows
 from backflip.solve.solver import Solver, check_solver
@@ -110,14 +112,9 @@ def _go_ahead(
 def _steadiness(impulses: Array, mu: Array) -> Array:
     """(m, c) of contacts (m, c, 3): 0 where they slide or bear nothing, 1 well inside the cone."""
     bound, tangent = mu * impulses[..., 0], impulses[..., 1:]
-    bears = bound > _smallest(bound)
+    bears = bound > smallest(bound)
     used = jnp.where(bears, _inner(tangent, tangent) / jnp.where(bears, bound * bound, 1), 1)
     return jnp.clip(2 - 2 * used, 0, 1)
-
-
-def _smallest(x: Array) -> float:
-    """[N s] 3e-10 in float32: less carries nothing, and the powers that derivatives divide by underflow."""
-    return float(jnp.finfo(x.dtype).tiny ** 0.25)
 
 
 class _Scalars(NamedTuple):
@@ -276,7 +273,7 @@ def _slides(own: Array, mu: Array) -> Array:
     """(c, 1) whether a contact that bears something uses up its friction."""
     normal, tangent = own[:, :1], own[:, 1:]
     all_used = jnp.sum(tangent * tangent, -1, keepdims=True) >= (0.999 * mu[:, None] * normal) ** 2
-    return all_used & (normal > _smallest(own))
+    return all_used & (normal > smallest(own))
 
 
 def _inner(A: Array, x: Array) -> Array:

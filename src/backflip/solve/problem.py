@@ -87,24 +87,24 @@ SMALLEST = 1e-9
 def pose(rows: Rows, mobility: Mobility, velocity: Array, smoothness: float = 0.0) -> Posed:
     """Rows made alike, and no smaller than a smoothness [J] that they are solved with.
 
-    With λ = λ̂ σ/√A and w = ŵ σ √A, A the diagonal, λ w is λ̂ ŵ σ² for every row: the scale changes no
-    solution and no point of the central path, so no derivative is taken of it.
+    With λ = λ̂ σ/√A and w = ŵ σ √A, A the diagonal, λ w is λ̂ ŵ σ² for every row: the scale changes no point
+    of the central path, and a solution only where redundant rows leave it open (see `soften`). σ never does,
+    and no derivative is taken of it.
     """
     order, s = _order(rows), rows.lower.shape[0]
     k = (order.size - s) // 3
     mu = jnp.concatenate([x.reshape(-1) for x in rows.friction]) if k else jnp.zeros(0, velocity.dtype)
     A = (mobility.diagonal() + rows.softness)[order]
     moves = _with_normals(rows.least[order] < A, s, k)
-    root = jnp.sqrt(jax.lax.stop_gradient(jnp.where(moves, A, 0)))
-    tangent = jnp.repeat(jnp.max(root[s + k :].reshape(-1, 2), -1), 2)
-    root = jnp.concatenate([root[: s + k], tangent])
-    root = jnp.where(root > 0, root, 1)
+    A = jnp.where(moves, A, 0)
+    A = jnp.concatenate([A[: s + k], jnp.repeat(jnp.sum(A[s + k :].reshape(-1, 2), -1), 2)])
+    root = jnp.sqrt(jnp.where(A > 0, A, 1))
     # a row that moves nothing stands alone and wants nothing; as a normal it parts
     alone = jnp.zeros(order.size, velocity.dtype).at[s : s + k].set(1)
     offset = jnp.where(moves, (velocity - rows.target)[order] / root, alone)
     free = jnp.full(k, jnp.inf, velocity.dtype)
-    lower = jnp.concatenate([rows.lower * root[:s], jnp.zeros_like(free)])
-    upper = jnp.concatenate([rows.upper * root[:s], free])
+    lower = jnp.concatenate([_stretch(rows.lower, root[:s]), jnp.zeros_like(free)])
+    upper = jnp.concatenate([_stretch(rows.upper, root[:s]), free])
     size = jax.lax.stop_gradient(_size(jnp.where(moves, offset, 0)[: s + k], lower, upper))
     size = jnp.maximum(size, math.sqrt(smoothness))
     problem = Problem(
@@ -128,6 +128,12 @@ def _order(rows: Rows) -> np.ndarray:
 def _with_normals(moves: Array, s: int, k: int) -> Array:
     """Tangents move nothing where their normal does not."""
     return jnp.concatenate([moves[: s + k], moves[s + k :] & jnp.repeat(moves[s : s + k], 2)])
+
+
+def _stretch(bound: Array, by: Array) -> Array:
+    """Bounds (s,) times something; those that are not there stay away, and have no derivative."""
+    there = jnp.isfinite(bound)
+    return jnp.where(there, jnp.where(there, bound, 0) * by, bound)
 
 
 def _size(offset: Array, lower: Array, upper: Array) -> Array:

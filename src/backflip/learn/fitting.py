@@ -43,13 +43,17 @@ class Problem(eqx.Module):
         """(runs, samples, channels) what a simulation with these parameters would have observed."""
         built = self.theta_to_model(self.layout.theta(free))
         model, start = built if isinstance(built, tuple) else (built, self.recorded.start)
-        steps, every = self.recorded.steps, self.recorded.every
+        steps, every, mean = self.recorded.steps, self.recorded.every, self.recorded.averaged
 
         def one(start: State | None, controls: Array | None) -> Array:
             begin = rest(model) if start is None else start
             states = rollout(self.scheme, model, begin, controls, steps=steps).state
             taken = jax.tree.map(lambda x: x[every - 1 :: every], states)
-            return jax.vmap(self.sense, (None, 0))(model, taken)
+            read = jax.vmap(self.sense, (None, 0))(model, taken)
+            if not mean:
+                return read
+            all_along = jax.vmap(self.sense, (None, 0))(model, states)[:, mean]
+            return read.at[:, mean].set(all_along.reshape(-1, every, len(mean)).mean(1))
 
         runs = self.recorded.observed.shape[0]
         axes = (_axis(start), _axis(self.recorded.controls))

@@ -74,7 +74,7 @@ def test_what_the_robots_sensors_cannot_tell_is_named():
 
 def test_five_seconds_are_recorded_and_every_guess_is_15_to_30_percent_off():
     u = robot_runs.targets(0)
-    assert u.shape == (20, 125, 8) and 20 * 125 * robot_runs.SAMPLE == pytest.approx(5)
+    assert u.shape == (20, 125, 8) and u.shape[0] * u.shape[1] * robot_runs.SAMPLE == pytest.approx(5)
     assert np.array_equal(u, robot_runs.targets(0)) and identify_robot.CLOSE != robot_runs.OWN
     true, guess = robot_runs.truth(), identify_robot.data_sheet(0)
     off = np.concatenate([np.ravel(np.abs(guess[k] / true[k] - 1)) for k in true])

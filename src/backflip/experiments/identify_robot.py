@@ -20,11 +20,13 @@ from backflip.experiments.base import Claim, Progress
 NAME = "identify-robot"
 SUMMARY = "masses, inertias, lengths, friction and servo constants of a quadruped from its own sensors"
 
-ROUGH, CLOSE = 1, 4
+ROUGH, CLOSE = 2, 4
 """steps between samples: of a first search, and of a second one that begins where the first ends"""
 LEAST, MOST = 0.15, 0.3
 """how far the data sheet is off, either way"""
 UPDATES = {ROUGH: 12, CLOSE: 8}
+EASE = 100.0
+"""how fast damping falls: upper inertias show 1000 times less than gains"""
 AGAIN = 2
 """updates that verify takes from the stored constants"""
 BAR, MIDDLE = 0.05, 0.02
@@ -78,7 +80,7 @@ def search(seed: int, theta: dict[str, Any], steps: int, builder, **how):
     loss = bf.Square() if steps == ROUGH else bf.Huber()
     return bf.identify(
         runs.scheme(steps), builder, guess, runs.recording(seed, steps),
-        sense=runs.sense, noise=runs.noise(), loss=loss, **how,
+        sense=runs.sense, noise=runs.noise(), loss=loss, method=bf.levenberg_marquardt(ease=EASE), **how,
     )  # fmt: skip
 
 

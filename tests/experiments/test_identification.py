@@ -83,7 +83,7 @@ def test_five_seconds_are_recorded_and_every_guess_is_15_to_30_percent_off():
 
 def test_the_true_constants_give_the_true_robot_standing_on_its_feet():
     model = robot_runs.model_of(robot_runs.truth())
-    for name in ("mass", "inertia", "p_AJ", "p_BJ", "p_BS", "friction", "gain", "max_torque", "damping"):
+    for name in ("mass", "inertia", "p_AJ", "p_BJ", "p_BS", "gain", "max_velocity", "max_torque", "damping"):
         assert np.allclose(getattr(model, name), getattr(robot_runs.robot(), name), rtol=1e-6, atol=1e-8)
     start = robot_runs.starts(model)
     feet = model.p_BS[robot_runs._feet()]

@@ -33,6 +33,8 @@ BAR, MIDDLE = 0.05, 0.02
 """a constant is recovered when its error is no larger; and what half of them stay below"""
 UNSEEN = ("torso mass", "upper long inertia", "lower long inertia")
 """constants that are not searched for"""
+LATE = ("upper inertia", "lower inertia")
+"""constants that show least: they stay as they are in the first search, which would drive them to nothing"""
 GROUPS = {
     "masses": ("mass",),
     "inertias": ("inertia",),
@@ -54,13 +56,16 @@ def data_sheet(seed: int) -> dict[str, Any]:
 
 @cache
 def build_weighed(seed: int):
-    """From theta to the model and where it starts: the torso weighs what scales say and the legs do not."""
+    """From theta to the model and where it starts; what theta lacks is as the data sheet says.
+
+    The torso weighs what scales say and the legs do not.
+    """
     sheet, known = data_sheet(seed), runs.truth()
     whole = known["torso mass"] + 4 * (known["upper mass"] + known["lower mass"])
 
     def build(theta):
         torso = whole - 4 * (theta["upper mass"] + theta["lower mass"])
-        return build_free({**theta, "torso mass": torso} | {name: sheet[name] for name in UNSEEN[1:]})
+        return build_free({**sheet, **theta, "torso mass": torso})
 
     return build
 
@@ -86,10 +91,13 @@ def search(seed: int, theta: dict[str, Any], steps: int, builder, **how):
 
 def find(seed: int, progress: Progress, folder: Path | None = None):
     """The constants, from the data sheet: roughly, then closely. Returns them and both logs."""
-    theta = {name: value for name, value in data_sheet(seed).items() if name not in UNSEEN}
+    sheet = {name: value for name, value in data_sheet(seed).items() if name not in UNSEEN}
+    theta: dict[str, Any] = {name: value for name, value in sheet.items() if name not in LATE}
     logs = []
     for steps, label in ((ROUGH, "roughly"), (CLOSE, "closely")):
         place = None if folder is None else folder / label
+        if steps == CLOSE:
+            theta = {**sheet, **theta}
         theta, log = search(
             seed, theta, steps, build_weighed(seed),
             updates=UPDATES[steps], folder=place, resume=place is not None, progress=progress, label=label,

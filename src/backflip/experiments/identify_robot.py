@@ -24,7 +24,7 @@ ROUGH, CLOSE = 2, 4
 """steps between samples: of a first search, and of a second one that begins where the first ends"""
 LEAST, MOST = 0.15, 0.3
 """how far the data sheet is off, either way"""
-UPDATES = {ROUGH: 12, CLOSE: 8}
+UPDATES = {ROUGH: 12, CLOSE: 25}
 EASE = 100.0
 """how fast damping falls: upper inertias show 1000 times less than gains"""
 AGAIN = 2

@@ -114,6 +114,13 @@ def test_windows_from_recorded_states_find_the_same(seen):
     assert off(theta) < 1e-6
 
 
+def test_channels_may_be_means_since_the_last_sample(seen):
+    pairs = seen[1].reshape(50, 2, 2)
+    observed = jnp.asarray(np.stack([pairs[:, -1, 0], pairs[..., 1].mean(1)], -1))
+    theta, _ = fit(bf.Recording(observed, U, every=2, averaged=(1,)), updates=12)
+    assert off(theta) < 1e-6
+
+
 def test_a_start_that_is_unknown_can_be_found_too(seen):
     def with_start(theta):
         start = bf.rest(MODEL)
@@ -231,6 +238,7 @@ MISTAKES = {
     "robust without noise": (lambda: fit(GOOD, loss=bf.Huber()), "robust.*noise"),
     "loss by name": (lambda: fit(GOOD, loss="huber"), "give Square"),
     "method by name": (lambda: fit(GOOD, method="lm"), "levenberg_marquardt"),
+    "no ease": (lambda: bf.levenberg_marquardt(ease=1.0), "ease is 1.0"),
     "prior of zero": (lambda: fit(GOOD, prior=0.0), "prior is 0.0"),
     "no updates": (lambda: fit(GOOD, updates=0), "at least 1"),
     "resume nowhere": (lambda: fit(GOOD, resume=True), "resume needs the folder"),
@@ -238,6 +246,7 @@ MISTAKES = {
         lambda: fit(GOOD, {"cost": 1.0}, lambda t: MODEL), 'figure "cost".*another name',
     ),
     "half a step": (lambda: bf.Recording(GOOD, every=0.5), "every is 0.5"),
+    "mean of nothing": (lambda: bf.Recording(GOOD, averaged=(2,)), "no channel 2"),
     "windows of nothing": (
         lambda: bf.windows(bf.Recording(GOOD, None, bf.rest(MODEL)), bf.rest(MODEL), 11), "1 to 10",
     ),

@@ -43,13 +43,17 @@ class Problem(eqx.Module):
         """(runs, samples, channels) what a simulation with these parameters would have observed."""
         built = self.theta_to_model(self.layout.theta(free))
         model, start = built if isinstance(built, tuple) else (built, self.recorded.start)
-        steps, every = self.recorded.steps, self.recorded.every
+        steps, every, mean = self.recorded.steps, self.recorded.every, self.recorded.averaged
 
         def one(start: State | None, controls: Array | None) -> Array:
             begin = rest(model) if start is None else start
             states = rollout(self.scheme, model, begin, controls, steps=steps).state
             taken = jax.tree.map(lambda x: x[every - 1 :: every], states)
-            return jax.vmap(self.sense, (None, 0))(model, taken)
+            read = jax.vmap(self.sense, (None, 0))(model, taken)
+            if not mean:
+                return read
+            all_along = jax.vmap(self.sense, (None, 0))(model, states)[:, mean]
+            return read.at[:, mean].set(all_along.reshape(-1, every, len(mean)).mean(1))
 
         runs = self.recorded.observed.shape[0]
         axes = (_axis(start), _axis(self.recorded.controls))
@@ -121,17 +125,21 @@ class _Short(optx.AbstractDescent):
 
 
 def levenberg_marquardt(
-    *, rtol: float = 1e-5, atol: float = 1e-6, longest: float = 2.0
+    *, rtol: float = 1e-5, atol: float = 1e-6, longest: float = 2.0, ease: float = 10.0
 ) -> optx.AbstractLeastSquaresSolver:
     """Optimistix's Levenberg-Marquardt, for physical parameters.
 
     No update multiplies a positive parameter by more than e^`longest`: far from the goal a Gauss-Newton step
-    in logarithms can be wild. Damping falls and rises faster than is usual, as simulations are dear.
+    in logarithms can be wild. Damping falls by `ease` after a good update, and rises tenfold after a bad one:
+    faster than is usual, as simulations are dear. Where parameters differ much in how well they show, more
+    ease gets sooner to those that show least.
     """
     if not longest > 0:
         raise ValueError(f"levenberg_marquardt: longest is {longest!r}; give a positive number")
+    if not ease > 1:
+        raise ValueError(f"levenberg_marquardt: ease is {ease!r}; give a number above 1")
     search: Any = optx.ClassicalTrustRegion(
-        high_cutoff=0.5, low_cutoff=0.01, high_constant=10.0, low_constant=0.1
+        high_cutoff=0.5, low_cutoff=0.01, high_constant=ease, low_constant=0.1
     )
     method: Any = optx.LevenbergMarquardt(rtol, atol)
     return eqx.tree_at(lambda m: (m.descent, m.search), method, (_Short(method.descent, longest), search))

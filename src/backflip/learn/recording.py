@@ -24,10 +24,14 @@ class Recording(eqx.Module):
     start: State | None = None
     """where the run began, or one state for every run; None: at rest(model)"""
     every: int = eqx.field(static=True, default=1)
+    averaged: tuple[int, ...] = eqx.field(static=True, default=())
+    """channels that are means over the steps since the last sample, as an accelerometer's may be"""
 
     def __check_init__(self):
         if not isinstance(self.every, int) or self.every < 1:
             raise ValueError(f"Recording: every is {self.every!r}; give a number of steps from 1 up")
+        if wrong := [c for c in self.averaged if not 0 <= c < jnp.shape(self.observed)[-1]]:
+            raise ValueError(f"Recording: there is no channel {wrong[0]} to be averaged; count them from 0")
 
     @property
     def steps(self) -> int:
@@ -60,7 +64,7 @@ def windows(recorded: Recording, states: State, length: int) -> Recording:
     controls = recorded.controls
     if controls is not None:
         controls = cut(controls, length * recorded.every)
-    return Recording(cut(recorded.observed, length), controls, start, recorded.every)
+    return Recording(cut(recorded.observed, length), controls, start, recorded.every, recorded.averaged)
 
 
 def as_runs(recorded: Any) -> Recording:
@@ -77,7 +81,7 @@ def as_runs(recorded: Any) -> Recording:
         raise ValueError("identify: there are infinite readings; put NaN where a sample is missing")
     if np.isnan(np.asarray(observed)).all():
         raise ValueError("identify: every reading is missing (NaN); record something")
-    runs = Recording(observed, recorded.controls, recorded.start, recorded.every)
+    runs = Recording(observed, recorded.controls, recorded.start, recorded.every, recorded.averaged)
     if observed.ndim == 2:
         runs = jax.tree.map(lambda x: jnp.asarray(x)[None], runs)
     steps = runs.steps

@@ -196,8 +196,7 @@ def recording(seed: int, steps: int) -> Any:
 
     import backflip as bf
 
-    dtype = jnp.result_type(float)
     sensed, asked = readings(seed), np.repeat(targets(seed), steps, 1)
     sensed[FALLS : FALLS + STANDS, :, AVERAGED] = np.nan
-    read, asked = jnp.asarray(sensed, dtype), jnp.asarray(asked, dtype)
-    return bf.Recording(read, asked, every=steps, averaged=AVERAGED)
+    dtype = jnp.result_type(float)
+    return bf.Recording(jnp.asarray(sensed, dtype), jnp.asarray(asked, dtype), every=steps, averaged=AVERAGED)

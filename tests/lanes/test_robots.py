@@ -33,6 +33,11 @@ TOO_COARSE = {
 """what is not reached in float32; not run, for each takes more than a minute"""
 
 
+def slow(name: str) -> Any:
+    """A robot that XLA takes long to compile."""
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
 def robots_to_check(always: str, unreached: dict[str, str] | None = None) -> list:
     """Every robot; those that are not looked at `always` are slow, since XLA takes long to compile them."""
     marks = {n: [pytest.mark.slow] for n in robots.__all__ if n not in always.split()}
@@ -111,7 +116,7 @@ shared = jax.vmap(step_and_pull, (None, 0, 0, 0))
 """A batch of one model in different states."""
 
 
-@pytest.mark.parametrize("name", robots_to_check("ball pendulum chain"))
+@pytest.mark.parametrize("name", robots_to_check("ball pendulum"))
 def test_step_and_vjp_are_those_of_xla_to_1e_10_in_float64(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)
@@ -125,7 +130,7 @@ def test_step_and_vjp_are_those_of_xla_to_1e_10_in_float64(name: str) -> None:
     assert_within(bar, errors(pulled, want_pulled), "vjp")
 
 
-@pytest.mark.parametrize("name", ["ball", "four_bar"])
+@pytest.mark.parametrize("name", ["ball", slow("four_bar")])
 def test_one_robot_alone_is_the_first_of_a_batch(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)
@@ -136,7 +141,7 @@ def test_one_robot_alone_is_the_first_of_a_batch(name: str) -> None:
     assert_within(1e-12, errors(alone, jax.tree.map(lambda x: x[0], among)), "alone")
 
 
-@pytest.mark.parametrize("name", robots_to_check("ball pendulum", TOO_COARSE))
+@pytest.mark.parametrize("name", robots_to_check("ball", TOO_COARSE))
 def test_step_and_vjp_are_those_of_xla_to_1e_5_or_to_the_coarseness_of_float32(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)
@@ -150,7 +155,7 @@ def test_step_and_vjp_are_those_of_xla_to_1e_5_or_to_the_coarseness_of_float32(n
         assert_within(coarse, errors(g, e), what)
 
 
-@pytest.mark.parametrize("name", ["ball", "pendulum"])
+@pytest.mark.parametrize("name", [slow("ball"), "pendulum"])
 def test_a_batch_of_different_models_is_that_of_xla(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)
@@ -168,7 +173,7 @@ def test_a_batch_of_different_models_is_that_of_xla(name: str) -> None:
         assert_within(TOLERANCE["float64"], errors(g, w), what)
 
 
-@pytest.mark.parametrize("name", robots_to_check("ball pendulum chain arm four_bar dog"))
+@pytest.mark.parametrize("name", robots_to_check("ball pendulum four_bar"))
 def test_a_second_of_steps_ends_where_xla_ends(name: str) -> None:
     """To 1e-6 m: chaos has multiplied rounding, but not taken over."""
     model = robot(name)
@@ -182,7 +187,7 @@ def test_a_second_of_steps_ends_where_xla_ends(name: str) -> None:
     assert np.ptp(by_xla.p_WB, axis=0).max() > 1e-3 or name == "ball"
 
 
-@pytest.mark.parametrize("name", ["ball", "pendulum"])
+@pytest.mark.parametrize("name", [slow("ball"), "pendulum"])
 def test_a_gradient_through_a_rollout_is_that_of_xla(name: str) -> None:
     """Of many robots that share a model: to the model, by the sum over the robots, and to the controls."""
     model = robot(name)
@@ -199,6 +204,7 @@ def test_a_gradient_through_a_rollout_is_that_of_xla(name: str) -> None:
     assert_within(1e-8, errors(by("lanes", slopes, model, us), by("xla", slopes, model, us)), "gradient")
 
 
+@pytest.mark.slow
 def test_step_and_vjp_by_interior_point_are_those_of_xla() -> None:
     b = bf.Builder()
     b.add_ground(friction=0.4)

@@ -13,7 +13,6 @@ from laws.scenes import (
     run,
     run_all,
     slope_gravity,
-    slow_by_interior_point,
 )
 
 import backflip as bf
@@ -107,7 +106,8 @@ def test_bodies_at_rest_stay_at_rest(law, solver):
     check_at_rest(law, "a box, a capsule, a ball", b.build(), solver)
 
 
-@slow_by_interior_point
+@pytest.mark.slow
+@both_solvers
 def test_a_stack_of_five_boxes_stays_at_rest(law, solver):
     b = bf.Builder()
     b.add_ground(friction=0.5)

@@ -20,7 +20,7 @@ class InteriorPoint(Solver):
     with, so that contacts push a little before they touch; 0 solves to the end.
     """
 
-    iterations: int = eqx.field(static=True, default=28)
+    iterations: int = eqx.field(static=True, default=24)
     friction: Friction = eqx.field(default=Cone(), static=True)
     smoothness: float = eqx.field(static=True, default=0.0)
     gradient: Gradient = eqx.field(default=Implicit(), static=True)

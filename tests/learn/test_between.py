@@ -142,6 +142,8 @@ def test_cut_wants_steps(wrong):
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf")])
-def test_clip_wants_a_length(wrong):
+def test_clip_and_limit_want_a_length(wrong):
     with pytest.raises(ValueError, match=r"clip: norm is .* positive"):
         bf.clip(wrong)
+    with pytest.raises(ValueError, match=r"limit: norm is .* positive"):
+        bf.limit(jnp.ones(2), wrong, jax.random.key(0))

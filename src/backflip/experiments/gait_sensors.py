@@ -277,6 +277,7 @@ def _draw(out: Path, setup: gait.Problem, policy: Reflexes, walks, logs) -> None
             for j, m in enumerate(walks[kind]):
                 label = kind if j == 0 else None
                 axes.scatter(m.friction, m.speeds, s=6, alpha=0.5, color=PALETTE[k], label=label)
+        axes.set(ylim=(-0.6, 1.3))
         for edge in MET[0]:
             axes.axvline(edge, linestyle=":", linewidth=1)
     model, _, path = eqx.filter_jit(lambda p: walk(setup, p, jax.random.key(SEED_UNSEEN)))(policy)

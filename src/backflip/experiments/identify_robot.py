@@ -204,7 +204,7 @@ def _draw(out: Path, rows: list[dict[str, Any]]) -> None:
         for key, shift, label in (("guess_error", 0.2, "data sheet"), ("error", -0.2, "found")):
             axes.barh(places + shift, [100 * row[key] for row in rows], 0.4, label=label)
         axes.set_yticks(places, [row["name"] for row in rows])
-        axes.set_xscale("log")
+        axes.set(xscale="log", xlim=(0.01, 1000))
 
 
 def _film(out: Path, seed: int) -> None:
@@ -215,7 +215,7 @@ def _film(out: Path, seed: int) -> None:
 
     model = runs.robot()
     begin = jax.tree.map(lambda x: x[0], runs.starts(model))
-    u = jnp.asarray(runs.targets(seed)[0], jnp.result_type(float))
+    u = jnp.repeat(jnp.asarray(runs.targets(seed)[0], jnp.result_type(float)), ROUGH, 0)
     path = jax.jit(lambda m: bf.rollout(runs.scheme(ROUGH), m, begin, u))(model)
     bf.save_replay(out / "replay.html", model, path, title="A quadruped falls, kicking")
 

@@ -38,8 +38,7 @@ def clip(norm: float) -> Piece:
 
     What explodes step by step is stopped at every step; shorter ones pass as they are. Reverse mode only.
     """
-    if not 0 < norm < math.inf:
-        raise ValueError(f"clip: norm is {norm!r}; give a positive number")
+    _check_norm("clip", norm)
 
     @jax.custom_vjp
     def passed(carry: Any) -> Any:
@@ -61,10 +60,16 @@ def limit(policy: Any, norm: float, key: Array) -> Any:
     others. `key` is the robot's own. The mean over robots has divided its gradient already: of 16 robots,
     1/16 is what a gradient of length one adds. Reverse mode only.
     """
+    _check_norm("limit", norm)
     arrays, rest = eqx.partition(policy, eqx.is_inexact_array)
     nothing = 0 * jax.random.uniform(key)  # makes the weights this robot's: vmap would add up gradients first
     own = jax.tree.map(lambda x: x + nothing.astype(x.dtype), arrays)
     return eqx.combine(clip(norm)(jnp.zeros(()), own), rest)
+
+
+def _check_norm(piece: str, norm: float) -> None:
+    if not 0 < norm < math.inf:
+        raise ValueError(f"{piece}: norm is {norm!r}; give a positive number")
 
 
 def scale_gradient(tree: Any, factor: Array) -> Any:

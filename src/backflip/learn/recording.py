@@ -30,6 +30,8 @@ class Recording(eqx.Module):
     def __check_init__(self):
         if not isinstance(self.every, int) or self.every < 1:
             raise ValueError(f"Recording: every is {self.every!r}; give a number of steps from 1 up")
+        if not isinstance(self.averaged, tuple):
+            raise ValueError(f"Recording: averaged is {self.averaged!r}; give a tuple of channels")
         if wrong := [c for c in self.averaged if not 0 <= c < jnp.shape(self.observed)[-1]]:
             raise ValueError(f"Recording: there is no channel {wrong[0]} to be averaged; count them from 0")
 

@@ -69,6 +69,14 @@ def test_sparse_arrays_are_written_out() -> None:
     assert text.count("fmul") < 3 * COLUMNS
 
 
+def test_a_product_with_few_known_numbers_is_written_out() -> None:
+    few = np.zeros((9, 3))
+    few[[5, 6], [0, 1]] = 1
+    closed = jax.make_jaxpr(lambda x: x @ few.T)(jnp.zeros((10, 10, 3)))
+    text = "".join(module.text for module in kernel_ir(closed, (False,), True, 8, 1))
+    assert "phi i64" not in text.partition("@piece0")[2].partition("}")[0] and "fmul" not in text
+
+
 def test_long_bodies_of_loops_are_cut_and_still_turn(monkeypatch) -> None:
     """A scan around a while around more than one function can hold; every lane turns as often as it needs."""
     monkeypatch.setattr(pieces, "WHOLE", 2000)
@@ -87,9 +95,20 @@ def test_long_bodies_of_loops_are_cut_and_still_turn(monkeypatch) -> None:
 
         return jax.lax.scan(turn, x, None, length=3)
 
-    x, most = jnp.linspace(-1, 1, 200).reshape(5, 40), jnp.array([0, 1, 4, 2, 3])
+    x, most = jnp.linspace(-1, 1, 21 * 40).reshape(21, 40), jnp.arange(21) % 5 + jnp.arange(21) // 8
     closed = jax.make_jaxpr(fn)(x[0], most[0])
-    driver = kernel_ir(closed, (False, False), True, 8, 1)[0].text.partition("@run(")[2].partition("\n}")[0]
+    driver = kernel_ir(closed, (False, False), True, 8, 1)[0].text.partition("@run1(")[2].partition("\n}")[0]
     assert driver.count("phi") == 1 and driver.count("br i1") == 2
     got, want = (jax.jit(jax.vmap(f))(x, most) for f in (lanes.compile(fn), fn))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), got, want)
+
+
+@pytest.mark.parametrize(("wanted", "computed"), [(slice(0, 1), 1), (slice(None), 50)])
+def test_what_a_loop_adds_up_for_nobody_is_left_out(wanted: slice, computed: int) -> None:
+    def fn(x):
+        return jax.lax.scan(lambda sum, _: (sum + jnp.sin(sum + x), None), x, None, length=200)[0][wanted]
+
+    x = jnp.linspace(-1, 1, 150).reshape(3, 50)
+    [module] = kernel_ir(jax.make_jaxpr(fn)(x[0]), (False,), True, 8, 1)
+    assert module.text.count("call <8 x double> @backflip.sin") == computed
+    np.testing.assert_allclose(jax.vmap(lanes.compile(fn))(x), jax.vmap(fn)(x), rtol=1e-12)

@@ -128,7 +128,7 @@ def test_a_hessian_is_symmetric_and_finite(pendulum):
     np.testing.assert_allclose(H, H.T, rtol=1e-9, atol=1e-14)
 
 
-def test_memory_of_a_gradient_grows_like_the_root_of_the_steps(pendulum):
+def test_memory_of_a_gradient_grows_slowly_beyond_a_thousand_steps(pendulum):
     start = bf.rest(pendulum)
 
     def bytes_for(steps: int) -> int:
@@ -141,5 +141,5 @@ def test_memory_of_a_gradient_grows_like_the_root_of_the_steps(pendulum):
         compiled = jax.jit(jax.grad(loss)).lower(jnp.array(1.0)).compile()
         return compiled.memory_analysis().temp_size_in_bytes
 
-    few, many = bytes_for(100), bytes_for(1600)
-    assert many < 6 * few
+    few, many = bytes_for(1000), bytes_for(10_000)
+    assert many < 2.5 * few

@@ -6,7 +6,7 @@ Reading memory is left where it is: a value from before the loop would be read f
 
 import re
 
-from backflip.lanes.text import VALUE, area_of, areas_of, made_by
+from backflip.lanes.text import VALUE, Place, made_by, place_of, places_of
 
 _INDEX = re.compile(r"%i(\d+)")
 _CHEAP = ("load", "getelementptr", "insertelement", "shufflevector", "zext", "icmp", "fcmp", "and", "or")
@@ -18,21 +18,21 @@ def hoist(lines: list[str]) -> list[str]:
     """The same program; inner loops first, so that a value can leave several."""
     open_loops: list[int] = []
     done: list[str] = []
-    areas = areas_of(lines)
+    places = places_of(lines)
     for line in lines:
         if line.startswith("br label %pre"):
             open_loops.append(len(done))
         done.append(line)
         if line.startswith("done") and line.endswith(":"):
             start = open_loops.pop()
-            done[start:] = _lift(done[start:], areas)
+            done[start:] = _lift(done[start:], places)
     return done
 
 
-def _lift(loop: list[str], areas: dict[str, str]) -> list[str]:
+def _lift(loop: list[str], places: dict[str, Place]) -> list[str]:
     """One loop, from the branch to it to the label behind it, after what does not change in it."""
     writes = (line for line in loop if line.startswith("store") or "@llvm.masked.scatter" in line)
-    written = {area_of(line, areas) for line in writes}
+    written = {place_of(line, places).area for line in writes}
     inside = {line[3:-1] for line in loop if line.startswith("pre") and line.endswith(":")}
     varying: set[str] = set()
     fixed: dict[str, str] = {}
@@ -42,7 +42,7 @@ def _lift(loop: list[str], areas: dict[str, str]) -> list[str]:
             varying.update(VALUE.findall(line.partition(" = ")[0]))
             continue
         turns = any(n in inside for n in _INDEX.findall(text))
-        changes = text.startswith("load") and area_of(text, areas) in written
+        changes = text.startswith("load") and place_of(text, places).area in written
         if turns or changes or any(v in varying for v in VALUE.findall(text)):
             varying.add(name)
         else:

@@ -14,7 +14,7 @@ from backflip.lanes import loops
 from backflip.lanes.emit import Emitter, Slot, Uncovered, kind_of, size_of
 from backflip.lanes.handler import handler_ir
 from backflip.lanes.machine import Module, cores
-from backflip.lanes.pieces import ALIGN, Pieces, cut
+from backflip.lanes.pieces import ALIGN, cut
 from backflip.lanes.schedule import schedule
 from backflip.lanes.structure import array_of
 from backflip.lanes.translate import translate, written
@@ -60,9 +60,11 @@ def kernel_ir(
     pieces = cut(schedule(e.lines), ports, e.areas)
     tables = [f"{name} = {text}" for text, name in e.tables.items()]
     common = "\n".join(["!0 = !{}", *tables, *sorted(e.declared), *e.defined.values()])
+    most = len(pieces.runs) if lanes > 1 else 1
     main = [
-        pieces.run,
-        _block(ins, outs, lanes, pieces),
+        *pieces.runs[:most],
+        *(_vectors(ins, outs, lanes, pieces.frame, n) for n in range(1, most + 1)),
+        _block(lanes, most),
         *(_turns(kind, lanes) for kind in sorted({p.kind for p in (*ins, *outs)}) if lanes > 1),
         handler_ir("entry", "block", len(ins), len(outs), batched, lanes, threads=threads),
     ]
@@ -106,38 +108,56 @@ def _port(aval: Any, shared: bool) -> Port:
     return Port(prod(aval.shape), "i8" if kind == "i1" else kind, shared)
 
 
-def _block(ins: list[Port], outs: list[Port], lanes: int, pieces: Pieces) -> str:
-    """Robots first ... last − 1, `lanes` at a time; the last few lanes repeat the last robot."""
-    head = [f"%frame = alloca [{pieces.frame} x i8], align {ALIGN}"]
-    loop: list[str] = []
-    tail: list[str] = []
-    sides = [("in", i, port) for i, port in enumerate(ins)] + [
+def _block(lanes: int, most: int) -> str:
+    """Robots first ... last − 1, `most` vectors of `lanes` at a time, then what is left."""
+    lines = ["br label %loop", "loop:", "%at = phi i64 [ %first, %entry ], [ %next, %after ]"]
+    lines += ["%left = sub i64 %last, %at", f"%more = add i64 %left, {lanes - 1}"]
+    lines += [f"%vectors = udiv i64 %more, {lanes}", f"switch i64 %vectors, label %take{most} ["]
+    lines += [*(f"i64 {n}, label %take{n}" for n in range(1, most)), "]"]
+    for n in range(1, most + 1):
+        call = f"call void @vectors{n}(ptr %ins, ptr %outs, i64 %at, i64 %last)"
+        lines += [f"take{n}:", call, "br label %after"]
+    steps = ", ".join(f"[ {n * lanes}, %take{n} ]" for n in range(1, most + 1))
+    lines += ["after:", f"%step = phi i64 {steps}", "%next = add i64 %at, %step"]
+    lines += ["%go = icmp ult i64 %next, %last", "br i1 %go, label %loop, label %done", "done:", "ret void"]
+    return _define("block", "i64 %first, i64 %last", lines)
+
+
+def _vectors(ins: list[Port], outs: list[Port], lanes: int, frame: int, count: int) -> str:
+    """`count` vectors of robots from `at` on; the last few lanes repeat the last robot."""
+    lines = [f"%frames = alloca [{count * frame} x i8], align {ALIGN}"]
+    ports = [("in", i, port) for i, port in enumerate(ins)] + [
         ("out", i, port) for i, port in enumerate(outs)
     ]
-    for slot, (side, i, port) in enumerate(sides):
-        here = f"%{side}{i}"
-        head.append(f"{here}.port = getelementptr ptr, ptr %frame, i64 {slot}")
-        head.append(f"{here}.at = getelementptr ptr, ptr %{side}s, i64 {i}")
-        head.append(f"{here}.all = load ptr, ptr {here}.at")
-        if port.shared:
-            head.append(f"store ptr {here}.all, ptr {here}.port")
-        elif lanes == 1:
-            loop.append(f"{here}.skip = mul i64 %at, {port.elements * size_of(port.kind)}")
-            loop.append(f"{here} = getelementptr i8, ptr {here}.all, i64 {here}.skip")
-            loop.append(f"store ptr {here}, ptr {here}.port")
-        else:
-            head.append(f"{here} = alloca [{max(port.elements, 1)} x <{lanes} x {port.kind}>], align {ALIGN}")
-            head.append(f"store ptr {here}, ptr {here}.port")
-            operands = f"ptr {here}.all, ptr {here}, i64 {port.elements}, i64 %at, i64 %last"
-            (loop if side == "in" else tail).append(f"call void @turn.{side}.{port.kind}({operands})")
-    lines = [
-        *head, "br label %loop", "loop:", "%at = phi i64 [ %first, %entry ], [ %next, %loop ]",
-        *loop, "call void @run(ptr %frame)", *tail, f"%next = add i64 %at, {lanes}",
-        "%more = icmp ult i64 %next, %last", "br i1 %more, label %loop, label %done", "done:", "ret void",
-    ]  # fmt: skip
+    after: list[str] = []
+    lines += [f"%at{n} = add i64 %at, {n * lanes}" for n in range(count)]
+    for slot, (side, i, port) in enumerate(ports):
+        name = f"%{side}{i}"
+        lines += [
+            f"{name}.at = getelementptr ptr, ptr %{side}s, i64 {i}",
+            f"{name}.all = load ptr, ptr {name}.at",
+        ]
+        for n in range(count):
+            here, robots = f"{name}.{n}", f"{name}.all"
+            if port.shared:
+                here = robots
+            elif lanes == 1:
+                lines.append(f"{here}.skip = mul i64 %at{n}, {port.elements * size_of(port.kind)}")
+                lines.append(f"{here} = getelementptr i8, ptr {robots}, i64 {here}.skip")
+            else:
+                room = f"[{max(port.elements, 1)} x <{lanes} x {port.kind}>]"
+                lines.append(f"{here} = alloca {room}, align {ALIGN}")
+                operands = f"ptr {robots}, ptr {here}, i64 {port.elements}, i64 %at{n}, i64 %last"
+                (lines if side == "in" else after).append(f"call void @turn.{side}.{port.kind}({operands})")
+            lines.append(f"{name}.{n}.port = getelementptr i8, ptr %frames, i64 {n * frame + 8 * slot}")
+            lines.append(f"store ptr {here}, ptr {name}.{n}.port")
+    lines += [f"call void @run{count}(ptr %frames)", *after, "ret void"]
+    return _define(f"vectors{count}", "i64 %at, i64 %last", lines)
+
+
+def _define(name: str, robots: str, lines: list[str]) -> str:
     text = "\n  ".join(lines)
-    head_line = "define internal void @block(ptr %ins, ptr %outs, i64 %first, i64 %last) nounwind"
-    return f"{head_line} {{\nentry:\n  {text}\n}}"
+    return f"define internal void @{name}(ptr %ins, ptr %outs, {robots}) nounwind {{\nentry:\n  {text}\n}}"
 
 
 def _turns(kind: str, lanes: int) -> str:

@@ -29,8 +29,8 @@ def worth(work: int, arrays: Sequence[Array]) -> bool:
 
 
 def _mixed(array: Array) -> bool:
-    count = sum(known(x) for x in array.flat)
-    return 0 < count < array.size
+    numbers = [x for x in array.flat if known(x)]
+    return 0 < len(numbers) < array.size or 0 < sum(x == 0 for x in numbers) < array.size
 
 
 class _View(NamedTuple):

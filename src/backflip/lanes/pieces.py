@@ -19,6 +19,8 @@ WHOLE = 12_000
 """Instructions of a loop that is not cut: its values may stay in registers"""
 MOST_FRAME = 4 << 20
 """[bytes] what the stack of a thread can surely hold"""
+VECTORS = 2
+"""Vectors of robots that go through the pieces together: code is read once for all, but each has its frame"""
 ALIGN = 64
 """[bytes] of arrays in the frame: the widest vector"""
 
@@ -28,12 +30,13 @@ _TYPE = re.compile(r"<\d+ x \w+>|\b(?:float|double|ptr|i\d+)\b")
 
 
 class Pieces(NamedTuple):
-    """Functions @piece0 ..., and @run(ptr frame) that calls them: the whole program."""
+    """Functions @piece0 ..., and @run1(ptr frames), @run2, ... that call them: the whole program."""
 
     functions: list[str]
-    run: str
+    runs: list[str]
+    """for one vector of robots, for two, ...: each piece for all of them while its code is at hand"""
     frame: int
-    """[bytes]"""
+    """[bytes] of one vector"""
 
 
 def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
@@ -44,19 +47,30 @@ def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
     made = _births(pieces)
     last = _deaths(parts, made)
     texts: list[str] = []
-    run: list[str] = []
+    order: list[_Turn | str] = []
     for part in parts:
         if isinstance(part, str):
-            run += _driven(part, frame)
+            order.append(_turn(part, frame))
         else:
-            run.append(f"call void @piece{len(texts)}(ptr %frame)")
+            order.append(f"@piece{len(texts)}")
             texts.append(_piece(len(texts), part, frame, made, last))
     size = _up(frame.size)
     if size > MOST_FRAME:
         raise Uncovered(f"a program that needs {size >> 20} MB for one vector of robots")
-    body = "\n  ".join([*run, "ret void"])
-    whole = f"define internal void @run(ptr noalias %frame) nounwind {{\nentry:\n  {body}\n}}"
-    return Pieces(texts, whole, size)
+    most = VECTORS if VECTORS * size <= MOST_FRAME else 1
+    return Pieces(texts, [_run(order, size, n) for n in range(1, most + 1)], size)
+
+
+def _run(order: list["_Turn | str"], size: int, vectors: int) -> str:
+    """All pieces in order; the frames of several vectors lie one after the other."""
+    lines = [f"%frame{n} = getelementptr i8, ptr %frames, i64 {n * size}" for n in range(vectors)]
+    for part in order:
+        if isinstance(part, str):
+            lines += [f"call void {part}(ptr %frame{n})" for n in range(vectors)]
+        else:
+            lines += part.lines(vectors)
+    body = "\n  ".join([*lines, "ret void"])
+    return f"define internal void @run{vectors}(ptr noalias %frames) nounwind {{\nentry:\n  {body}\n}}"
 
 
 def _parts(lines: list[str]) -> Iterator[list[str] | str]:
@@ -115,20 +129,32 @@ def _deaths(parts: list[list[str] | str], made: dict[str, tuple[int, str]]) -> d
     return found
 
 
-def _driven(line: str, frame: "_Frame") -> list[str]:
-    """A line of @run: pieces find the index of a loop in the frame, and it finds there what they decide."""
+class _Turn(NamedTuple):
+    """A line that turns a loop: pieces find its index in the frame, and it finds there what they decide."""
+
+    line: str
+    at: int | None
+    """where in the frame"""
+
+    def lines(self, vectors: int) -> list[str]:
+        """For so many vectors; a loop goes on while one of them has to, and changes nothing in the others."""
+        if self.at is None:
+            return [self.line]
+        name = VALUE.findall(self.line)[0] if self.line.startswith("br") else self.line.partition(" = ")[0]
+        places = [f"{name}.at{n} = getelementptr i8, ptr %frame{n}, i64 {self.at}" for n in range(vectors)]
+        if not self.line.startswith("br"):
+            return [self.line, *places, *(f"store i64 {name}, ptr {name}.at{n}" for n in range(vectors))]
+        loads = [f"{name}.{n} = load i1, ptr {name}.at{n}" for n in range(vectors)]
+        either = [f"{name}.or{n} = or i1 {name}.or{n - 1}, {name}.{n}" for n in range(1, vectors)]
+        first = f"{name}.or0 = or i1 {name}.0, false"
+        return [*places, *loads, first, *either, self.line.replace(name, f"{name}.or{vectors - 1}")]
+
+
+def _turn(line: str, frame: "_Frame") -> _Turn:
     if line.startswith("%i"):
-        index = line.partition(" = ")[0]
-        place = f"{index}.to = getelementptr i8, ptr %frame, i64 {frame.index(index)}"
-        return [line, place, f"store i64 {index}, ptr {index}.to"]
-    found: list[str] = []
-    for name in VALUE.findall(line):
-        at, kind = frame.waiting[name]
-        found += [
-            f"{name}.at = getelementptr i8, ptr %frame, i64 {at}",
-            f"{name} = load {kind}, ptr {name}.at",
-        ]
-    return [*found, line]
+        return _Turn(line, frame.index(line.partition(" = ")[0]))
+    decided = VALUE.findall(line)
+    return _Turn(line, frame.waiting[decided[0]][0] if decided else None)
 
 
 class _Frame:

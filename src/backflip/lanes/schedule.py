@@ -8,7 +8,7 @@ what it needs, depth first, and what nobody needs never comes.
 from collections.abc import Iterator
 
 from backflip.lanes.hoist import hoist
-from backflip.lanes.text import VALUE, area_of, areas_of, made_by
+from backflip.lanes.text import VALUE, Place, made_by, place_of, places_of
 
 
 def schedule(lines: list[str]) -> list[str]:
@@ -23,15 +23,35 @@ def schedule(lines: list[str]) -> list[str]:
 
 
 def _needed(lines: list[str]) -> list[str]:
-    """The lines without those whose value nobody uses."""
-    used: set[str] = set()
-    kept = []
-    for line in reversed(lines):
-        name, text = made_by(line)
-        if name is None or name in used:
-            used.update(VALUE.findall(text))
-            kept.append(line)
-    return kept[::-1]
+    """The lines without those whose value nobody uses, be it in memory.
+
+    A loop may add up, turn by turn, what is asked of some elements only; nobody reads the others but itself.
+    """
+    places = places_of(lines)
+    makers: dict[str, int] = {}
+    writers: dict[str, dict[str | None, list[int]]] = {}
+    for i, line in enumerate(lines):
+        name, _ = made_by(line)
+        if name is not None:
+            makers[name] = i
+        elif line.startswith("store") and (place := place_of(line, places)).area.startswith("%area"):
+            writers.setdefault(place.area, {}).setdefault(place.element, []).append(i)
+    put = {i for area in writers.values() for wrote in area.values() for i in wrote}
+    wanted = [i for i, line in enumerate(lines) if made_by(line)[0] is None and i not in put]
+    kept = [False] * len(lines)
+    while wanted:
+        i = wanted.pop()
+        if kept[i]:
+            continue
+        kept[i] = True
+        _, text = made_by(lines[i])
+        wanted += [makers[v] for v in VALUE.findall(text) if v in makers]
+        if text.startswith("load") or "@llvm.masked.gather" in text:
+            place = place_of(text, places)
+            wrote = writers.get(place.area, {})
+            for element in wrote if place.element is None else (place.element, None):
+                wanted += wrote.get(element, [])
+    return [line for line, keep in zip(lines, kept, strict=True) if keep]
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
@@ -53,8 +73,8 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
         if name is not None:
             place[name] = i
         uses.append(text)
-    areas = areas_of(block)
-    loads = _loads(block, areas)
+    places = places_of(block)
+    loads = _loads(block, places)
     done = [False] * len(block)
     ordered: list[str] = []
 
@@ -79,18 +99,18 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
                     bring(place[name])
         if made_by(line)[0] is None:
             # what was read from an area before this write to it must not be read after
-            for load in loads.get(area_of(line, areas), []) if line.startswith("store") else ():
+            for load in loads.get(place_of(line, places).area, []) if line.startswith("store") else ():
                 if load < i:
                     bring(load)
             bring(i)
     return ordered
 
 
-def _loads(block: list[str], areas: dict[str, str]) -> dict[str, list[int]]:
+def _loads(block: list[str], places: dict[str, Place]) -> dict[str, list[int]]:
     """Loads of a block by the area they read."""
     found: dict[str, list[int]] = {}
     for i, line in enumerate(block):
         text = line.partition(" = ")[2]
         if text.startswith("load"):
-            found.setdefault(area_of(text, areas), []).append(i)
+            found.setdefault(place_of(text, places).area, []).append(i)
     return found

@@ -1,10 +1,12 @@
 """Lines of LLVM text, as far as passes over them have to read."""
 
 import re
+from typing import NamedTuple
 
 VALUE = re.compile(r"%v\d+")
 """names of values"""
 _POINTER = re.compile(r"ptr>? ([%@][\w.]+)")
+_ELEMENT = re.compile(r"getelementptr .+, ptr (%area\d+), i64 (\d+)")
 
 
 def made_by(line: str) -> tuple[str | None, str]:
@@ -14,17 +16,26 @@ def made_by(line: str) -> tuple[str | None, str]:
     return (name, text) if pure else (None, line)
 
 
-def areas_of(lines: list[str]) -> dict[str, str]:
-    """Areas by the names of addresses in them."""
-    areas: dict[str, str] = {}
+class Place(NamedTuple):
+    """Where in memory."""
+
+    area: str
+    element: str | None
+    """None: any"""
+
+
+def places_of(lines: list[str]) -> dict[str, Place]:
+    """Places by the names of addresses."""
+    places: dict[str, Place] = {}
     for line in lines:
         name, equals, text = line.partition(" = ")
         if equals and text.startswith("getelementptr"):
-            areas[name] = area_of(text, areas)
-    return areas
+            exact = _ELEMENT.fullmatch(text)
+            places[name] = Place(*exact.groups()) if exact else Place(place_of(text, places).area, None)
+    return places
 
 
-def area_of(line: str, areas: dict[str, str]) -> str:
-    """The area that a line addresses."""
+def place_of(line: str, places: dict[str, Place]) -> Place:
+    """The place that a line addresses."""
     base = _POINTER.findall(line)[-1]
-    return areas.get(base, base)
+    return places.get(base, Place(base, "0"))

@@ -51,8 +51,8 @@ def rollout(
     `policy(observation, memory) -> (u, memory)` closes the loop; an array (steps, controls) is played
     as it is; None is u = 0. Memory starts as given, or as `policy.blank()` where the policy has that.
     `between` are pieces such as fade(0.95), applied to what each step hands on, the memory returned included.
-    Gradients need memory for √steps states, the inner workings of √steps steps, and the trajectory
-    returned: the steps between are recomputed.
+    Gradients need memory for the states of 1,000 steps, and for the trajectory where it is used: a step's
+    inner workings are recomputed, and so are the states of steps beyond.
     """
     if policy is None or callable(policy):
         if steps is None:
@@ -91,13 +91,23 @@ def _check_controls(model: Model, controls: Array, steps: int | None) -> Array:
     return controls
 
 
+STRETCH = 1000
+"""Steps whose states are all kept; beyond, those of one stretch at a time"""
+
+
 def _scan(advance, carry, xs, length: int):
-    """lax.scan in √length checkpointed stretches, then the rest."""
-    stretch = max(1, math.isqrt(length))
+    """lax.scan in which a step is recomputed backwards from what it started with.
+
+    A long one goes in stretches, at least √length steps each, of which the start alone is kept.
+    """
+    one = jax.checkpoint(advance, prevent_cse=False)
+    if length <= STRETCH:
+        return jax.lax.scan(one, carry, xs, length=length)
+    stretch = max(STRETCH, math.isqrt(length))
     whole = length // stretch * stretch
 
     def some(carry, xs):
-        return jax.lax.scan(advance, carry, xs, length=stretch)
+        return jax.lax.scan(one, carry, xs, length=stretch)
 
     def fold(x: Array) -> Array:
         return x[:whole].reshape(whole // stretch, stretch, *x.shape[1:])
@@ -108,5 +118,5 @@ def _scan(advance, carry, xs, length: int):
     if whole == length:
         return carry, ys
     rest = jax.tree.map(lambda x: x[whole:], xs)
-    carry, more = jax.lax.scan(jax.checkpoint(advance), carry, rest, length=length - whole)
+    carry, more = jax.lax.scan(one, carry, rest, length=length - whole)
     return carry, jax.tree.map(lambda y, m: jnp.concatenate([y, m]), ys, more)

@@ -24,16 +24,16 @@ import json
 import backflip as bf
 from backflip.experiments import gait as task
 policy = bf.load_weights("results/gait/weights-0.npz", task.network(0))
-found = task.measure(task.problem(), lambda fine: task.controls(policy, fine))
+found = task.measure(task.problem(dt=task.DT / task.TIMES), policy)
 print(json.dumps([found.speed, found.fine_speed, found.upright, found.audit.penetration]))
 """
 
 LIFELIKE = """
 import json, jax, jax.numpy as jnp
 import backflip as bf
-from backflip.experiments import gait, gait_lifelike as task, walk
+from backflip.experiments import gait, gait_lifelike as task, trot, walk
 setup = gait.problem()
-policy = bf.load_weights("results/gait-lifelike/weights-0.npz", gait.network(0))
+policy = bf.load_weights("results/gait-lifelike/weights-0.npz", trot.network(0))
 def one(key):
     found = walk.walk_of(setup.model, *task.walk(setup, policy, key, 2000))
     return found.speed, found.fell, found.cost_of_transport

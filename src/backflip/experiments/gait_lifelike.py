@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments import gait
+from backflip.experiments import gait, trot
 from backflip.experiments.base import Claim, Progress
 from backflip.experiments.honest import BARS, FINER, Audit, audit, finer
 from backflip.experiments.school import SEEDS, middle, seconds_per_update, train_seeds
@@ -27,6 +27,8 @@ STARTS, LONG, SEED_UNSEEN = 32, 60.0, 1_000_003
 """[s]"""
 FAST = 0.8
 """[m/s]"""
+AUDITED = 1000
+"""steps"""
 
 
 def walk(setup: gait.Problem, policy, key, steps: int, between=(), fine: bool = False):
@@ -38,7 +40,7 @@ def walk(setup: gait.Problem, policy, key, steps: int, between=(), fine: bool = 
     how, when = jax.random.split(key)
     start = disturbed(setup.start, how)
     times, scheme = (FINER, finer(setup.scheme)) if fine else (1, setup.scheme)
-    angles = gait.controls(policy, fine, times * steps, jax.random.uniform(when))
+    angles = trot.controls(policy, times * steps, times, jax.random.uniform(when))
     return start, bf.rollout(scheme, setup.model, start, angles, between=between)
 
 
@@ -60,7 +62,7 @@ def learn(setup: gait.Problem, seed: int, updates: int = UPDATES, **how: Any):
 
     return bf.train(
         lambda policy, key: cost(setup, policy, key),
-        gait.network(seed),
+        trot.network(seed),
         optimizer=gait.steady_descent(RATE, UPDATES, FELL),
         updates=updates,
         robots=ROBOTS,
@@ -98,7 +100,7 @@ def measure(setup: gait.Problem, policy, fine: bool = False) -> Measured:
 
     keys = jax.random.split(jax.random.key(SEED_UNSEEN), STARTS)
     speed, fell, transport, straight = (np.asarray(x) for x in jax.jit(jax.vmap(summary))(keys))
-    roll = eqx.filter_jit(lambda key: walk(setup, policy, key, gait.STEPS))
+    roll = eqx.filter_jit(lambda key: walk(setup, policy, key, AUDITED))
     audits = [audit(setup.model, *roll(key)) for key in keys[:4]]
     return Measured(
         [float(x) for x in speed],
@@ -153,7 +155,7 @@ def _draw(out: Path, setup: gait.Problem, found, speeds) -> None:
         axes.axhline(FAST, color=INK, linestyle="--", linewidth=1, label="asked")
     policy, log = found
     key = jax.random.key(SEED_UNSEEN)
-    _, path = eqx.filter_jit(lambda p: walk(setup, p, key, gait.STEPS))(policy)
+    _, path = eqx.filter_jit(lambda p: walk(setup, p, key, AUDITED))(policy)
     curve, label = {"mean over 5 s": log.column("speed").tolist()}, ("update", "speed [m/s]")
     bf.save_replay(
         out / "replay.html", setup.model, path, title="A level gait", curve=curve, curve_label=label
@@ -167,7 +169,7 @@ def verify(out: Path) -> list[Claim]:
 
     record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
     setup, seeds = gait.problem(), range(record["seed"], record["seed"] + SEEDS)
-    policies = [bf.load_weights(out / f"weights-{s}.npz", gait.network(s)) for s in seeds]
+    policies = [bf.load_weights(out / f"weights-{s}.npz", trot.network(s)) for s in seeds]
     stored, fine = ([measure(setup, p, fine=f) for p in policies] for f in (False, True))
     walked = [float(np.median([min(m.speeds) for m in some])) for some in (stored, fine)]
     falls = [sum(m.falls for m in some) for some in (stored, fine)]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments import gait
+from backflip.experiments import gait, trot
 from backflip.experiments.base import Claim, Progress
 from backflip.experiments.honest import BARS, FINER, Audit, audit, finer
 from backflip.experiments.school import SEEDS, middle, seconds_per_update, train_seeds
@@ -27,7 +27,7 @@ FADE, CLIP, FELL = 0.95, 1.0, 0.3
 LEVEL, BOBBING, SPARING, ASTRAY = 1.0, 40.0, 0.1, 0.5
 """[m/s] for lying on its side; [1/(m s)] per square of the height's deviation; per power over weight;
 [m/s] for facing aside"""
-STURDY = gait.Trot(hip=0.42, knee=0.61, bend=-0.25, lead=2.05, lean=0.15)
+STURDY = trot.Trot(hip=0.42, knee=0.61, bend=-0.25, lead=2.05, lean=0.15)
 """what training starts from: slow, but it stumbles on no ground"""
 MET, UNMET = ((0.6, 1.1), 0.15), ((0.5, 1.2), 0.2)
 """friction, and how far masses are off, in training and when judged"""
@@ -54,10 +54,10 @@ class Reflexes(NamedTuple):
 
         import backflip as bf
 
-        angles = gait.controls(self.trot, steps=steps, ahead=ahead)
+        angles = trot.controls(self.trot, steps, ahead=ahead)
         if self.net is None:
             return lambda seen, t: (angles[t], t + 1), 0
-        clock = bf.clock(steps, gait.DT, gait.FREQUENCY, ahead)
+        clock = bf.clock(steps, trot.DT, trot.FREQUENCY, ahead)
 
         def policy(seen, memory):
             t, recalled = memory
@@ -90,7 +90,7 @@ def policy_of(kind: str, seed: int) -> Reflexes:
     make = {"clock": None, "elman": bf.Elman, "lstm": bf.LSTM}[kind]
     inputs = len(MUCH) + 2
     net = None if make is None else make(inputs, 8, UNITS, key=jax.random.key(seed))
-    return Reflexes(gait.network(seed, STURDY), net)
+    return Reflexes(trot.network(seed, STURDY), net)
 
 
 def open_loop(results: Path, seed: int) -> Reflexes:
@@ -100,7 +100,7 @@ def open_loop(results: Path, seed: int) -> Reflexes:
     file = results / "gait-lifelike" / f"weights-{seed}.npz"
     if not file.exists():
         raise FileNotFoundError(f"{file}: is compared with; `backflip run gait-lifelike` makes it")
-    return Reflexes(bf.load_weights(file, gait.network(seed)), None)
+    return Reflexes(bf.load_weights(file, trot.network(seed)), None)
 
 
 def vary(model, key, among):
@@ -168,7 +168,7 @@ def walk(setup: gait.Problem, policy: Reflexes, key, fine: bool = False):
     import backflip as bf
 
     model, start, phase = meet(setup, key, UNMET)
-    steps = round(LONG / gait.DT)
+    steps = round(LONG / trot.DT)
     play, memory = policy.ready(phase, steps)
     scheme = setup.scheme
     if fine:

@@ -62,20 +62,20 @@ def walk_of(model, start, path) -> Walk:
     )
 
 
-def disturbed(state, key):
-    """The state turned, lifted, pushed and spun as a whole, at random."""
+def disturbed(state, key, part: float = 1.0):
+    """The state turned, lifted, pushed and spun as a whole, at random; by a part of what is usual."""
     import jax
     import jax.numpy as jnp
     from jax.scipy.spatial.transform import Rotation
 
     turn, push, spin = (
-        size * jax.random.normal(k, (3,))
+        part * size * jax.random.normal(k, (3,))
         for size, k in zip((TURN, DRIFT, SPIN), jax.random.split(key, 3), strict=True)
     )
     R = Rotation.from_rotvec(turn).as_matrix()
     centre = state.p_WB[0]
     arm = (state.p_WB - centre) @ R.T
-    lift = jnp.array([0.0, 0.0, DROP])
+    lift = jnp.array([0.0, 0.0, part * DROP])
     return dataclasses.replace(
         state,
         p_WB=centre + lift + arm,

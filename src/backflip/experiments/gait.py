@@ -24,9 +24,8 @@ TIME, SWEEPS, TIMES = 10.0, 20, 2
 ROBOTS, UPDATES, RATE = 4, 122, 0.07
 """simulations for one update; how many updates, and how long the first step is: they shrink to nothing along
 half a cosine"""
-PUSH = 0.2
-"""how much of the disturbances of `walk` the four start with: their gradients differ, and the mean of them
-tells more than one does"""
+PUSHED = 0.0, 0.03, 0.1, 0.0
+"""a small disturbance, see `walk`: the gradients of the four differ, and their mean tells more than one"""
 FADE, CLIP = 0.99, 1.0
 """of the gradient, per step backwards"""
 FELL = 0.3
@@ -54,7 +53,7 @@ class Problem(NamedTuple):
         """Backward speed, and how far from upright."""
         import backflip as bf
 
-        between, start = (bf.fade(FADE), bf.clip(CLIP)), disturbed(self.start, key, PUSH)
+        between, start = (bf.fade(FADE), bf.clip(CLIP)), disturbed(self.start, key, PUSHED)
         path = bf.rollout(self.scheme, self.model, start, plan(policy), between=between)
         speed, upright = path.state.v_WB[:, 0, 0].mean(), path.state.R_WB[:, 0, 2, 2]
         return UPRIGHT * (1 - upright).mean() - speed, {"speed": speed, "upright": upright.min()}

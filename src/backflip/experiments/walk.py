@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 TILT, LOW = 0.7, 0.2
 """a robot fell where its spine's tilt has a lower cosine, or its centre is below so many [m]"""
-TURN, DRIFT, SPIN, DROP = 0.1, 0.2, 0.5, 0.05
-"""[rad], [m/s], [rad/s] standard deviations of a disturbance; [m] how far the robot falls at first"""
+DISTURBANCE = 0.1, 0.2, 0.5, 0.05
+"""[rad] turn, [m/s] push, [rad/s] spin: standard deviations; [m] how far the robot falls at first"""
 
 
 class Walk(NamedTuple):
@@ -62,20 +62,20 @@ def walk_of(model, start, path) -> Walk:
     )
 
 
-def disturbed(state, key, part: float = 1.0):
-    """The state turned, lifted, pushed and spun as a whole, at random; by a part of what is usual."""
+def disturbed(state, key, disturbance: tuple[float, float, float, float] = DISTURBANCE):
+    """The state turned, lifted, pushed and spun as a whole, at random."""
     import jax
     import jax.numpy as jnp
     from jax.scipy.spatial.transform import Rotation
 
+    *sizes, drop = disturbance
     turn, push, spin = (
-        part * size * jax.random.normal(k, (3,))
-        for size, k in zip((TURN, DRIFT, SPIN), jax.random.split(key, 3), strict=True)
+        size * jax.random.normal(k, (3,)) for size, k in zip(sizes, jax.random.split(key, 3), strict=True)
     )
     R = Rotation.from_rotvec(turn).as_matrix()
     centre = state.p_WB[0]
     arm = (state.p_WB - centre) @ R.T
-    lift = jnp.array([0.0, 0.0, part * DROP])
+    lift = jnp.array([0.0, 0.0, drop])
     return dataclasses.replace(
         state,
         p_WB=centre + lift + arm,

@@ -231,6 +231,7 @@ def toss(dt: float) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.asarray(y) for y in jax.jit(jax.vmap(value_and_jacobian(end)))(throws))
 
 
+@pytest.mark.slow
 def test_gradients_of_a_tossed_cube_converge() -> None:
     finest = toss(1e-4)
     errors = []

@@ -10,7 +10,7 @@ from backflip.robots import quadruped
 STEPS, EARLY = 100, 10
 
 
-@pytest.mark.parametrize("sweeps", [20, 60])
+@pytest.mark.parametrize("sweeps", [20, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_stumbling_robot_s_gradient_does_not_grow_with_the_sweeps(sweeps: int, law) -> None:
     model, scheme = quadruped(), bf.Scheme(0.01, solver=bf.PGS(sweeps=sweeps))
     t = 0.01 * jnp.arange(STEPS)[:, None]

@@ -262,7 +262,7 @@ def test_less_smoothness_than_float32_reaches_is_taken_for_what_it_reaches():
     assert float(slope) == pytest.approx(-impulse / (2 * impulse + w), rel=1e-2)
 
 
-@pytest.mark.parametrize("mass", [1.0, 1e3])
+@pytest.mark.parametrize("mass", [1.0, pytest.param(1e3, marks=pytest.mark.slow)])
 def test_a_contact_that_sticks_in_a_plane_does_not_feel_the_unit_of_mass(mass):
     share = np.diag([1, 1, 0]) / np.sqrt(mass)
     x = floats(share, [-1.0, 0.1, 0.0], (np.zeros(0), np.zeros(0)), [[0.5]])

@@ -24,7 +24,7 @@ import json
 import backflip as bf
 from backflip.experiments import gait as task
 policy = bf.load_weights("results/gait/weights-0.npz", task.network(0))
-found = task.measure(task.problem(dt=task.DT / task.TIMES), policy)
+found = task.measure(task.problem(dt=task.OWN_DT), policy)
 print(json.dumps([found.speed, found.fine_speed, found.upright, found.audit.penetration]))
 """
 

@@ -117,7 +117,13 @@ def finite(model: Model, start: State, keys: Array, dt: float = 0.01) -> tuple[A
     return jax.vmap(one)(keys)
 
 
-@pytest.mark.parametrize("precision", [jnp.float32, jnp.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    "precision",
+    [
+        pytest.param(jnp.float32, id="float32"),
+        pytest.param(jnp.float64, id="float64", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("name", SCENES)
 def test_steps_and_gradients_are_finite_from_any_state(name: str, precision: type) -> None:
     model = jax.tree.map(lambda x: x.astype(precision), SCENES[name]())

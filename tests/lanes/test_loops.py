@@ -101,6 +101,9 @@ def test_long_bodies_of_loops_are_cut_and_still_turn(monkeypatch) -> None:
     assert driver.count("phi") == 1 and driver.count("br i1") == 2
     got, want = (jax.jit(jax.vmap(f))(x, most) for f in (lanes.compile(fn), fn))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), got, want)
+    apart = [jax.jit(jax.vmap(lanes.compile(fn)))(x[some], most[some]) for some in (slice(8), slice(8, None))]
+    together = jax.tree.map(lambda *parts: np.concatenate(parts), *apart)
+    jax.tree.map(np.testing.assert_array_equal, together, got)
 
 
 @pytest.mark.parametrize(("wanted", "computed"), [(slice(0, 1), 1), (slice(None), 50)])

@@ -131,6 +131,7 @@ def test_contacts_that_leave_their_solution_open_have_the_gradient_of_the_one_fo
     np.testing.assert_allclose(slope, differences, rtol=0, atol=1e-6 * np.abs(differences).max())
 
 
+@pytest.mark.slow
 def test_unrolled_gradients_agree_with_implicit_ones():
     x = stack([named_problem(name) for name in ("sliding", "sticking", "servo saturated")])
 
@@ -262,7 +263,8 @@ def test_less_smoothness_than_float32_reaches_is_taken_for_what_it_reaches():
     assert float(slope) == pytest.approx(-impulse / (2 * impulse + w), rel=1e-2)
 
 
-@pytest.mark.parametrize("mass", [1.0, pytest.param(1e3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mass", [1.0, 1e3])
 def test_a_contact_that_sticks_in_a_plane_does_not_feel_the_unit_of_mass(mass):
     share = np.diag([1, 1, 0]) / np.sqrt(mass)
     x = floats(share, [-1.0, 0.1, 0.0], (np.zeros(0), np.zeros(0)), [[0.5]])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, FINER, Audit, audit, finer
+from backflip.experiments.honest import BARS, Audit, audit, finer
 from backflip.experiments.school import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
 from backflip.experiments.trot import DT, Trot, controls, network, symmetric
 from backflip.experiments.walk import disturbed
@@ -19,8 +19,9 @@ from backflip.experiments.walk import disturbed
 NAME = "gait"
 SUMMARY = "a quadruped learns to run, from a sine and a cosine"
 
-TIME, SWEEPS, TIMES = 10.0, 20, 2
-"""[s]; of the solver; steps are so many times as short as DT: at a run feet strike hard"""
+SECONDS, SWEEPS = 10.0, 20
+OWN_DT = 0.005
+"""[s] at a run feet strike hard: with DT they would sink too far"""
 ROBOTS, UPDATES, RATE = 4, 122, 0.07
 """simulations for one update; how many updates, and how long the first step is: they shrink to nothing along
 half a cosine"""
@@ -36,8 +37,8 @@ FAST = 1.3
 """[m/s]"""
 PRINTED = 4.0
 """[N m] the torque that the paper prints"""
-BY_HAND = Trot(hip=0.5, knee=0.3, bend=-0.5, lead=2.4, lean=0.05, beat=0.6, early=0.5)
-"""the best of 324 that were tried"""
+BEST_TROT = Trot(hip=0.5, knee=0.3, bend=-0.5, lead=2.4, lean=0.05, beat=0.6, early=0.5)
+"""of 324 that were tried by hand"""
 KICKING = Trot(hip=0.35, knee=0.2, bend=-0.5, lead=2.4, lean=0.05, beat=0.4, early=0.2)
 """what training starts from: smaller, slower, and with knees that beat twice in a stride too"""
 
@@ -54,7 +55,7 @@ class Problem(NamedTuple):
         import backflip as bf
 
         between, start = (bf.fade(FADE), bf.clip(CLIP)), disturbed(self.start, key, PUSHED)
-        path = bf.rollout(self.scheme, self.model, start, plan(policy), between=between)
+        path = bf.rollout(self.scheme, self.model, start, self.plan(policy, self.scheme), between=between)
         speed, upright = path.state.v_WB[:, 0, 0].mean(), path.state.R_WB[:, 0, 2, 2]
         return UPRIGHT * (1 - upright).mean() - speed, {"speed": speed, "upright": upright.min()}
 
@@ -63,13 +64,12 @@ class Problem(NamedTuple):
         import backflip as bf
 
         scheme = finer(self.scheme) if fine else self.scheme
-        return bf.rollout(scheme, self.model, self.start, plan(policy, fine))
+        return bf.rollout(scheme, self.model, self.start, self.plan(policy, scheme))
 
-
-def plan(policy, fine: bool = False):
-    """(steps, 8) what a policy does; left and right do the same, so the robot runs straight on."""
-    times = TIMES * (FINER if fine else 1)
-    return controls(symmetric(policy), round(TIME / DT) * times, times)
+    @staticmethod
+    def plan(policy, scheme):
+        """(steps, 8) what a policy does; left and right do the same, so the robot runs straight on."""
+        return controls(symmetric(policy), round(SECONDS / scheme.dt), round(DT / scheme.dt))
 
 
 def problem(max_torque: float | None = None, dt: float = DT) -> Problem:
@@ -127,7 +127,7 @@ def measure(setup: Problem, policy) -> Measured:
     """Run with the steps of training, and with finer ones."""
     import equinox as eqx
 
-    coarse, fine = (eqx.filter_jit(setup.run)(policy, fine) for fine in (False, True))
+    coarse, fine = (eqx.filter_jit(setup.run)(policy, fine=it) for it in (False, True))
     return Measured(
         float(coarse.state.v_WB[:, 0, 0].mean()),
         float(fine.state.v_WB[:, 0, 0].mean()),
@@ -137,10 +137,10 @@ def measure(setup: Problem, policy) -> Measured:
 
 
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
-    """Five seeds; the hand-tuned trot; one run with the printed torque."""
+    """Five seeds; the best trot; one run with the printed torque."""
     import backflip as bf
 
-    setup, weak = problem(dt=DT / TIMES), problem(PRINTED, DT / TIMES)
+    setup, weak = problem(dt=OWN_DT), problem(PRINTED, OWN_DT)
     found = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
     feebly = train_seeds(
         out, seed, progress, resume, lambda s, **how: learn(weak, s, 40, **how), 1, "printed torque"
@@ -149,11 +149,11 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     logs = [log for _, log in found]
     speeds = [log.column("speed") for log in logs]
     measured = [measure(setup, log.best) for log in logs]
-    by_hand = measure(setup, network(seed, BY_HAND))
+    trot = measure(setup, network(seed, BEST_TROT))
     for s, log in enumerate(logs, seed):
         bf.save_weights(out / f"weights-{s}.npz", log.best)
     shown = middle([m.speed for m in measured])
-    _draw(out, setup, logs[shown], speeds, by_hand.speed, printed.column("speed"))
+    _draw(out, setup, logs[shown], speeds, trot.speed, printed.column("speed"))
     fast = [first_below(-s, -FAST) for s in speeds]
     return {
         "evaluations": UPDATES * ROBOTS,
@@ -164,7 +164,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
         "speeds_at_quarter_step": [m.fine_speed for m in measured],
         "upright": [m.upright for m in measured],
         "audits": [m.audit._asdict() for m in measured],
-        "trot_by_hand": by_hand._asdict() | {"audit": by_hand.audit._asdict()},
+        "trot_by_hand": trot._asdict() | {"audit": trot.audit._asdict()},
         "printed_torque_speed": float(printed.column("speed").max()),
         "seconds_per_update": seconds_per_update(logs),
         "files": ["convergence.png", "replay.html", "motion.png"],
@@ -176,7 +176,7 @@ def _seconds(log, count: int | None) -> float | None:
     return None if count is None else float(log.column("seconds")[:count].sum())
 
 
-def _draw(out: Path, setup: Problem, log, speeds, by_hand: float, printed) -> None:
+def _draw(out: Path, setup: Problem, log, speeds, trot: float, printed) -> None:
     import equinox as eqx
 
     import backflip as bf
@@ -191,7 +191,7 @@ def _draw(out: Path, setup: Problem, log, speeds, by_hand: float, printed) -> No
         axes.plot(
             ROBOTS * np.arange(len(printed)), printed, color=INK, alpha=0.5, label="printed torque of 4 N m"
         )
-        axes.axhline(by_hand, color=INK, linestyle=":", label="the best of 324 trots")
+        axes.axhline(trot, color=INK, linestyle=":", label="the best of 324 trots")
         axes.axhline(FAST, color=INK, linestyle="--", linewidth=1, label="asked")
     path = eqx.filter_jit(setup.run)(log.best)
     curve = {"mean over 10 s": log.column("speed").tolist()}
@@ -212,7 +212,7 @@ def verify(out: Path) -> list[Claim]:
     import backflip as bf
 
     record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
-    setup, seeds = problem(dt=DT / TIMES), range(record["seed"], record["seed"] + SEEDS)
+    setup, seeds = problem(dt=OWN_DT), range(record["seed"], record["seed"] + SEEDS)
     policies = [bf.load_weights(out / f"weights-{s}.npz", network(s)) for s in seeds]
     stored = [measure(setup, policy) for policy in policies]
     speed, fine = (float(np.median([getattr(m, x) for m in stored])) for x in ("speed", "fine_speed"))

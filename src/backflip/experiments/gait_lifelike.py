@@ -27,8 +27,8 @@ STARTS, LONG, SEED_UNSEEN = 32, 60.0, 1_000_003
 """[s]"""
 FAST = 0.8
 """[m/s]"""
-AUDITED = 1000
-"""steps"""
+SHORT = 1000
+"""steps that are audited, and shown"""
 
 
 def walk(setup: gait.Problem, policy, key, steps: int, between=(), fine: bool = False):
@@ -100,7 +100,7 @@ def measure(setup: gait.Problem, policy, fine: bool = False) -> Measured:
 
     keys = jax.random.split(jax.random.key(SEED_UNSEEN), STARTS)
     speed, fell, transport, straight = (np.asarray(x) for x in jax.jit(jax.vmap(summary))(keys))
-    roll = eqx.filter_jit(lambda key: walk(setup, policy, key, AUDITED))
+    roll = eqx.filter_jit(lambda key: walk(setup, policy, key, SHORT))
     audits = [audit(setup.model, *roll(key)) for key in keys[:4]]
     return Measured(
         [float(x) for x in speed],
@@ -155,7 +155,7 @@ def _draw(out: Path, setup: gait.Problem, found, speeds) -> None:
         axes.axhline(FAST, color=INK, linestyle="--", linewidth=1, label="asked")
     policy, log = found
     key = jax.random.key(SEED_UNSEEN)
-    _, path = eqx.filter_jit(lambda p: walk(setup, p, key, AUDITED))(policy)
+    _, path = eqx.filter_jit(lambda p: walk(setup, p, key, SHORT))(policy)
     curve, label = {"mean over 5 s": log.column("speed").tolist()}, ("update", "speed [m/s]")
     bf.save_replay(
         out / "replay.html", setup.model, path, title="A level gait", curve=curve, curve_label=label

@@ -71,6 +71,7 @@ def network(seed: int, trot: Trot = SLOW):
     features = stride = bf.clock(STRIDE, DT, FREQUENCY)
     for layer in silent.hidden:
         features = silent.activation(jax.vmap(layer)(features))
+    # rectifiers of a sine and a cosine are many and alike: without a bound their weights would be huge
     beating = np.linalg.lstsq(np.asarray(features), trot.beats(np.asarray(stride)), rcond=1e-3)[0].T
     swings, means = trot.weights
     start = (jnp.asarray(x, jnp.zeros(()).dtype) for x in (swings, means / POSTURE, beating))

@@ -23,6 +23,10 @@ MOST_WRITTEN = 2_000_000
 """Operations on elements that are written out at most; LLVM compiles some 10,000 a second"""
 
 
+VECTORS = 2
+"""Vectors of robots that go through the pieces together: code is read once for all, but each has its frame"""
+MOST_ROOM = 6 << 20
+"""[bytes] of the stack of a thread, which holds 8 MB as a rule"""
 SHORT = 500_000
 """[characters] of a module; a shorter one is not worth a process of its own"""
 MOST_MODULES = 8
@@ -60,13 +64,14 @@ def kernel_ir(
     pieces = cut(schedule(e.lines), ports, e.areas)
     tables = [f"{name} = {text}" for text, name in e.tables.items()]
     common = "\n".join(["!0 = !{}", *tables, *sorted(e.declared), *e.defined.values()])
-    most = len(pieces.runs) if lanes > 1 else 1
+    most = _together([*ins, *outs], lanes, pieces.frame)
+    counts = range(1, most + 1)
     main = [
-        *pieces.runs[:most],
-        *(_vectors(ins, outs, lanes, pieces.frame, n) for n in range(1, most + 1)),
+        *(pieces.run(n) for n in counts),
+        *(_vectors(ins, outs, lanes, pieces.frame, n) for n in counts),
         _block(lanes, most),
         *(_turns(kind, lanes) for kind in sorted({p.kind for p in (*ins, *outs)}) if lanes > 1),
-        handler_ir("entry", "block", len(ins), len(outs), batched, lanes, threads=threads),
+        handler_ir("entry", "block", len(ins), len(outs), batched, most * lanes, threads=threads),
     ]
     shares = _shares(pieces.functions, min(cores(), MOST_MODULES))
     near = len(shares[0])
@@ -77,6 +82,16 @@ def kernel_ir(
         found.append(Module("\n".join([common, *share]), [f"piece{near + i}" for i in range(len(share))]))
         near += len(share)
     return found
+
+
+def _together(ports: list[Port], lanes: int, frame: int) -> int:
+    """How many vectors of robots the stack has room for at once; with one lane there is one robot."""
+    if lanes == 1:
+        return 1
+    room = frame + sum(p.elements * lanes * size_of(p.kind) for p in ports if not p.shared)
+    if room > MOST_ROOM:
+        raise Uncovered(f"a program that needs {room >> 20} MB for one vector of robots")
+    return min(VECTORS, MOST_ROOM // room)
 
 
 def _far(piece: int, place: int) -> str:

@@ -30,7 +30,7 @@ def worth(work: int, arrays: Sequence[Array]) -> bool:
 
 def _mixed(array: Array) -> bool:
     numbers = [x for x in array.flat if known(x)]
-    return 0 < len(numbers) < array.size or 0 < sum(x == 0 for x in numbers) < array.size
+    return 0 < len(numbers) < array.size or array.size / 2 <= sum(x == 0 for x in numbers) < array.size
 
 
 class _View(NamedTuple):

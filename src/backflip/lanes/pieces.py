@@ -2,7 +2,7 @@
 
 Register allocation of one function takes more than linear time. Values that one piece computes and another
 uses wait in memory, the frame; most of them would have to anyway. A short loop is part of a piece, a long one
-is cut like the rest: its turns are counted by @run, which calls all pieces in order.
+is cut like the rest: its turns are counted by @run1, or @run2, ..., which call all pieces in order.
 """
 
 import re
@@ -10,17 +10,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from backflip.lanes.emit import Uncovered
 from backflip.lanes.text import VALUE
 
 LENGTH = 700
 """Instructions of a piece, about"""
 WHOLE = 12_000
 """Instructions of a loop that is not cut: its values may stay in registers"""
-MOST_FRAME = 4 << 20
-"""[bytes] what the stack of a thread can surely hold"""
-VECTORS = 2
-"""Vectors of robots that go through the pieces together: code is read once for all, but each has its frame"""
 ALIGN = 64
 """[bytes] of arrays in the frame: the widest vector"""
 
@@ -30,20 +25,34 @@ _TYPE = re.compile(r"<\d+ x \w+>|\b(?:float|double|ptr|i\d+)\b")
 
 
 class Pieces(NamedTuple):
-    """Functions @piece0 ..., and @run1(ptr frames), @run2, ... that call them: the whole program."""
+    """Functions @piece0 ..., and the order in which they make the whole program."""
 
     functions: list[str]
-    runs: list[str]
-    """for one vector of robots, for two, ...: each piece for all of them while its code is at hand"""
+    order: list["_Turn | str"]
     frame: int
     """[bytes] of one vector"""
+
+    def run(self, vectors: int) -> str:
+        """@run1(ptr frames) for one vector of robots, @run2 for two, ...: each piece for all of them in turn.
+
+        Their frames lie one after the other.
+        """
+        lines = [f"%frame{n} = getelementptr i8, ptr %frames, i64 {n * self.frame}" for n in range(vectors)]
+        for part in self.order:
+            if isinstance(part, str):
+                lines += [f"call void {part}(ptr %frame{n})" for n in range(vectors)]
+            else:
+                lines += part.lines(vectors)
+        body = "\n  ".join([*lines, "ret void"])
+        return f"define internal void @run{vectors}(ptr noalias %frames) nounwind {{\nentry:\n  {body}\n}}"
 
 
 def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
     """`ports` are names of pointers that lie at the start of the frame; `areas` bytes by name follow."""
     parts = list(_parts(lines))
     pieces = [part for part in parts if not isinstance(part, str)]
-    frame = _Frame(ports, areas)
+    named = set(_PLACE.findall("\n".join(lines)))
+    frame = _Frame(ports, {name: size for name, size in areas.items() if name in named})
     made = _births(pieces)
     last = _deaths(parts, made)
     texts: list[str] = []
@@ -54,23 +63,7 @@ def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
         else:
             order.append(f"@piece{len(texts)}")
             texts.append(_piece(len(texts), part, frame, made, last))
-    size = _up(frame.size)
-    if size > MOST_FRAME:
-        raise Uncovered(f"a program that needs {size >> 20} MB for one vector of robots")
-    most = VECTORS if VECTORS * size <= MOST_FRAME else 1
-    return Pieces(texts, [_run(order, size, n) for n in range(1, most + 1)], size)
-
-
-def _run(order: list["_Turn | str"], size: int, vectors: int) -> str:
-    """All pieces in order; the frames of several vectors lie one after the other."""
-    lines = [f"%frame{n} = getelementptr i8, ptr %frames, i64 {n * size}" for n in range(vectors)]
-    for part in order:
-        if isinstance(part, str):
-            lines += [f"call void {part}(ptr %frame{n})" for n in range(vectors)]
-        else:
-            lines += part.lines(vectors)
-    body = "\n  ".join([*lines, "ret void"])
-    return f"define internal void @run{vectors}(ptr noalias %frames) nounwind {{\nentry:\n  {body}\n}}"
+    return Pieces(texts, order, _up(frame.size))
 
 
 def _parts(lines: list[str]) -> Iterator[list[str] | str]:
@@ -145,9 +138,9 @@ class _Turn(NamedTuple):
         if not self.line.startswith("br"):
             return [self.line, *places, *(f"store i64 {name}, ptr {name}.at{n}" for n in range(vectors))]
         loads = [f"{name}.{n} = load i1, ptr {name}.at{n}" for n in range(vectors)]
-        either = [f"{name}.or{n} = or i1 {name}.or{n - 1}, {name}.{n}" for n in range(1, vectors)]
-        first = f"{name}.or0 = or i1 {name}.0, false"
-        return [*places, *loads, first, *either, self.line.replace(name, f"{name}.or{vectors - 1}")]
+        names = [f"{name}.0", *(f"{name}.or{n}" for n in range(1, vectors))]
+        either = [f"{names[n]} = or i1 {names[n - 1]}, {name}.{n}" for n in range(1, vectors)]
+        return [*places, *loads, *either, self.line.replace(name, names[-1])]
 
 
 def _turn(line: str, frame: "_Frame") -> _Turn:

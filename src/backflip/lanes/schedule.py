@@ -67,11 +67,11 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 def _pull(block: list[str], later: set[str]) -> list[str]:
     """Effects in their order, each after the values it needs, which come depth first; at the end those
     that are only needed later."""
-    place, uses = {}, []
+    makers, uses = {}, []
     for i, line in enumerate(block):
         name, text = made_by(line)
         if name is not None:
-            place[name] = i
+            makers[name] = i
         uses.append(text)
     places = places_of(block)
     loads = _loads(block, places)
@@ -89,14 +89,14 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
                 ordered.append(block[at])
                 continue
             stack.append((at, True))
-            needs = (place.get(name, at) for name in VALUE.findall(uses[at]))
+            needs = (makers.get(name, at) for name in VALUE.findall(uses[at]))
             stack += [(need, False) for need in needs if need != at and not done[need]]
 
     for i, line in enumerate(block):
         if i == len(block) - 1:
-            for name in place:
+            for name in makers:
                 if name in later:
-                    bring(place[name])
+                    bring(makers[name])
         if made_by(line)[0] is None:
             # what was read from an area before this write to it must not be read after
             for load in loads.get(place_of(line, places).area, []) if line.startswith("store") else ():

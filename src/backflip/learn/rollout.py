@@ -1,4 +1,4 @@
-"""Many steps: observe, ask the policy, step; stored sparsely, recomputed backwards."""
+"""Many steps: observe, ask the policy, step; states are stored, steps recomputed backwards."""
 
 import math
 from collections.abc import Callable, Sequence

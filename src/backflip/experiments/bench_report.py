@@ -203,7 +203,8 @@ def _draw_speeds(path: Path, rows: list[dict[str, Any]], size: Size) -> None:
             drawn = axes.bar(place, height, 0.13, color=PALETTE[engine], alpha=0.5 if pale else 1.0)
             numbers = ["" if row[head] is None else _short(row[head]) for head in heads]
             axes.bar_label(drawn, numbers, fontsize=6, padding=2)
-            bars[f"{ENGINES[row['engine']]}, {17 if pale else 9} bodies"] = drawn
+            if any(numbers):
+                bars[f"{ENGINES[row['engine']]}, {17 if pale else 9} bodies"] = drawn
         axes.set_yscale("log")
         axes.set_xticks(range(len(heads)), heads)
         _legend(axes, bars)

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from backflip.lanes.text import VALUE
+from backflip.lanes.text import VALUE, place_of, places_of
 
 LENGTH = 700
 """Instructions of a piece, about"""
 WHOLE = 12_000
 """Instructions of a loop that is not cut: its values may stay in registers"""
+REACH = 50
+"""Instructions over which a value from memory stays in a register, at most"""
 ALIGN = 64
 """[bytes] of arrays in the frame: the widest vector"""
 
@@ -50,11 +52,9 @@ class Pieces(NamedTuple):
 def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
     """`ports` are names of pointers that lie at the start of the frame; `areas` bytes by name follow."""
     parts = list(_parts(lines))
-    pieces = [part for part in parts if not isinstance(part, str)]
     named = set(_PLACE.findall("\n".join(lines)))
     frame = _Frame(ports, {name: size for name, size in areas.items() if name in named})
-    made = _births(pieces)
-    last = _deaths(parts, made)
+    writer = _Writer(parts, frame)
     texts: list[str] = []
     order: list[_Turn | str] = []
     for part in parts:
@@ -62,7 +62,7 @@ def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
             order.append(_turn(part, frame))
         else:
             order.append(f"@piece{len(texts)}")
-            texts.append(_piece(len(texts), part, frame, made, last))
+            texts.append(writer.piece(part))
     return Pieces(texts, order, _up(frame.size))
 
 
@@ -89,26 +89,17 @@ def _parts(lines: list[str]) -> Iterator[list[str] | str]:
         yield piece
 
 
-def _births(pieces: list[list[str]]) -> dict[str, tuple[int, str]]:
-    """By name, the piece that makes a value and how."""
-    found = {}
-    for i, piece in enumerate(pieces):
-        for line in piece:
-            name, equals, text = line.partition(" = ")
-            if equals and name.startswith("%v"):
-                found[name] = (i, text)
-    return found
-
-
-def _deaths(parts: list[list[str] | str], made: dict[str, tuple[int, str]]) -> dict[str, int]:
+def _deaths(parts: list[list[str] | str]) -> dict[str, int]:
     """By name, the last piece that needs a value: one made before a loop and used in it, the loop's last."""
     found: dict[str, int] = {}
+    born: dict[str, int] = {}
     count = 0
     loops: list[tuple[int, set[str]]] = []  # the first piece of every loop that is open, and what it uses
     for part in parts:
         if not isinstance(part, str):
+            born |= dict.fromkeys((name for name, _ in map(_named, part) if name), count)
             used = {name for line in part for name in VALUE.findall(line)}
-            found.update(dict.fromkeys(used, count))
+            found |= dict.fromkeys(used, count)
             count += 1
             for _, uses in loops:
                 uses |= used
@@ -116,9 +107,9 @@ def _deaths(parts: list[list[str] | str], made: dict[str, tuple[int, str]]) -> d
             loops.append((count, set()))
         elif part.startswith("done"):
             first, uses = loops.pop()
-            found.update(dict.fromkeys((name for name in uses if made[name][0] < first), count - 1))
+            found |= dict.fromkeys((name for name in uses if born[name] < first), count - 1)
         else:
-            found.update(dict.fromkeys(VALUE.findall(part), count))
+            found |= dict.fromkeys(VALUE.findall(part), count)
     return found
 
 
@@ -227,51 +218,94 @@ def _type(text: str) -> str:
     return types[-1] if " to " in text else types[0]
 
 
-def _piece(
-    i: int, lines: list[str], frame: _Frame, made: dict[str, tuple[int, str]], last: dict[str, int]
-) -> str:
-    """One function: values from before are loaded where they are first used, others stored as they come."""
-    body: list[str] = []
-    here: set[str] = set()
-    loads: list[str] = []
-    for line in lines:
-        name, equals, text = line.partition(" = ")
-        owned = equals and name.startswith("%v")
-        for used in VALUE.findall(text if owned else line):
-            if used not in here and made[used][0] < i:
-                loads += _fetch(used, frame, made, here)
-        if owned:
-            here.add(name)
-        body.append(line)
-        if owned and last.get(name, i) > i and not _again(text):
-            body += _leave(name, text, frame)
-    frame.release([name for name in frame.waiting if last[name] <= i])
-    # a value from before may be first used inside a loop that comes round: it is loaded ahead of it
-    opened = frame.open("\n".join([*loads, *body]))
-    text = "\n  ".join([*opened, *loads, *body, "ret void"])
-    return f"define void @piece{i}(ptr noalias %frame) nounwind {{\nentry:\n  {text}\n}}"
+class _Writer:
+    """Writes pieces, one after the other."""
+
+    def __init__(self, parts: list[list[str] | str], frame: "_Frame"):
+        self.frame, self.last = frame, _deaths(parts)
+        self.again = _again([line for part in parts if not isinstance(part, str) for line in part])
+        self.count = 0
+
+    def piece(self, lines: list[str]) -> str:
+        """One function: values in memory are read where they are used, others stored as they come.
+
+        LLVM would read all it can at the start, and put aside what it has no register for. Fences, which are
+        no instructions, keep it from that.
+        """
+        i, self.count = self.count, self.count + 1
+        self.body: list[str] = []
+        self.here: dict[str, str] = {}
+        length = 0
+        for line in lines:
+            if line.endswith(":"):
+                length, self.here = 0, {}
+            elif length >= REACH:
+                length, self.here = 0, {}
+                self.body.append('fence syncscope("singlethread") seq_cst')
+            length += 1
+            name, text = _named(line)
+            used = VALUE.sub(self._find, text)
+            self.body.append(f"{name} = {used}" if name else used)
+            if name:
+                self.here[name] = name
+                if self.last.get(name, i) > i and name not in self.again:
+                    self.body += _leave(name, text, self.frame)
+        self.frame.release([name for name in self.frame.waiting if self.last[name] <= i])
+        opened = self.frame.open("\n".join(self.body))
+        text = "\n  ".join([*opened, *self.body, "ret void"])
+        return f"define void @piece{i}(ptr noalias %frame) nounwind {{\nentry:\n  {text}\n}}"
+
+    def _find(self, match: re.Match[str]) -> str:
+        """The name by which a value is known here; it is made again or fetched if need be."""
+        name = match[0]
+        if name not in self.here:
+            kept = name in self.again or name in self.frame.waiting
+            self.here[name] = f"{name}.{len(self.body)}" if kept else name
+            if name in self.again:
+                text = VALUE.sub(self._find, self.again[name])
+                self.body.append(f"{self.here[name]} = {text}")
+            elif kept:
+                self.body += _fetch(self.here[name], *self.frame.waiting[name])
+        return self.here[name]
 
 
-def _again(text: str) -> bool:
-    """Whether a value is as cheap to make again as to keep: an address of something in the frame."""
-    return text.startswith("getelementptr") and not VALUE.search(text)
+def _named(line: str) -> tuple[str, str]:
+    """The name that a line gives a value, or none, and the rest."""
+    name, _, text = line.partition(" = ")
+    return (name, text) if name.startswith("%v") else ("", line)
 
 
-def _fetch(name: str, frame: _Frame, made: dict[str, tuple[int, str]], here: set[str]) -> list[str]:
-    here.add(name)
-    text = made[name][1]
-    if _again(text):
-        return [f"{name} = {text}"]
-    at, kind = frame.waiting[name]
-    place = f"{name}.at = getelementptr i8, ptr %frame, i64 {at}"
+def _again(lines: list[str]) -> dict[str, str]:
+    """Values that are as cheap to make again as to keep, and how: what is read from memory that nobody writes
+    any more, and addresses there."""
+    places = places_of(lines)
+    written = {
+        place_of(line, places).area: i
+        for i, line in enumerate(lines)
+        if line.startswith("store") or "@llvm.masked.scatter" in line
+    }
+    found: dict[str, str] = {}
+    for i, line in enumerate(lines):
+        name, text = _named(line)
+        if not text.startswith(("getelementptr", "load <")):
+            continue
+        fixed = all(v in found for v in VALUE.findall(text)) and not _INDEX.search(text)
+        if fixed and (text.startswith("getel") or written.get(place_of(text, places).area, -1) < i):
+            found[name] = text
+    return found
+
+
+def _fetch(here: str, at: int, kind: str) -> list[str]:
+    """A value of that kind from a place in the frame."""
+    place = f"{here}.at = getelementptr i8, ptr %frame, i64 {at}"
     align = min(_bytes(kind), ALIGN)
     if not kind.endswith("i1>"):
-        return [place, f"{name} = load {kind}, ptr {name}.at, align {align}"]
+        return [place, f"{here} = load {kind}, ptr {here}.at, align {align}"]
     wide = kind.replace("i1", "i8")
     return [
         place,
-        f"{name}.byte = load {wide}, ptr {name}.at, align {align}",
-        f"{name} = icmp ne {wide} {name}.byte, zeroinitializer",
+        f"{here}.byte = load {wide}, ptr {here}.at, align {align}",
+        f"{here} = icmp ne {wide} {here}.byte, zeroinitializer",
     ]
 
 

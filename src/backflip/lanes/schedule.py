@@ -67,12 +67,16 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 def _pull(block: list[str], later: set[str]) -> list[str]:
     """Effects in their order, each after the values it needs, which come depth first; at the end those
     that are only needed later."""
-    makers, uses = {}, []
+    makers: dict[str, int] = {}
+    needs: list[list[int]] = []
+    height: list[int] = []
     for i, line in enumerate(block):
         name, text = made_by(line)
+        # the last of them comes first: what waits longest should be what was longest in the making
+        needs.append(sorted({makers[v] for v in VALUE.findall(text) if v in makers}, key=height.__getitem__))
+        height.append(1 + height[needs[-1][-1]] if needs[-1] else 0)
         if name is not None:
             makers[name] = i
-        uses.append(text)
     places = places_of(block)
     loads = _loads(block, places)
     done = [False] * len(block)
@@ -89,8 +93,7 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
                 ordered.append(block[at])
                 continue
             stack.append((at, True))
-            needs = (makers.get(name, at) for name in VALUE.findall(uses[at]))
-            stack += [(need, False) for need in needs if need != at and not done[need]]
+            stack += [(need, False) for need in needs[at] if not done[need]]
 
     for i, line in enumerate(block):
         if i == len(block) - 1:

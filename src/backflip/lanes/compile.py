@@ -68,6 +68,8 @@ class _Traced(NamedTuple):
     program: Program
     captured: list[Any]
     """what it closes over that only its caller knows; arguments before all others"""
+    wanted: list[int]
+    """which arguments the program takes; derivatives with respect to others are zero, and JAX knows"""
     passed: list[int | None]
     """for every result, which argument it is unchanged; None: the program's next"""
     tree: Any
@@ -77,7 +79,7 @@ class _Traced(NamedTuple):
         from backflip.lanes.primitive import call
 
         arrays = [*self.captured, *leaves]
-        found = iter(call(self.program, arrays))
+        found = iter(call(self.program, [arrays[i] for i in self.wanted]))
         return jax.tree.unflatten(self.tree, [next(found) if i is None else arrays[i] for i in self.passed])
 
 
@@ -98,8 +100,11 @@ def _trace(fn: Callable, tree: Any, avals: tuple[Any, ...]) -> _Traced:
     arguments = {v: i for i, v in enumerate(jaxpr.invars)}
     passed = [None if isinstance(v, core.Literal) else arguments.get(v) for v in jaxpr.outvars]
     computed = [v for v, i in zip(jaxpr.outvars, passed, strict=True) if i is None]
-    program = Program.of(core.ClosedJaxpr(jaxpr.replace(outvars=computed), closed.consts))
-    return _Traced(program, captured, passed, jax.tree.structure(out))
+    used = {v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, core.Literal)}
+    wanted = [i for v, i in arguments.items() if v in used]
+    own = jaxpr.replace(invars=[jaxpr.invars[i] for i in wanted], outvars=computed)
+    program = Program.of(core.ClosedJaxpr(own, closed.consts))
+    return _Traced(program, captured, wanted, passed, jax.tree.structure(out))
 
 
 def _lift(closed: core.ClosedJaxpr, outside: list[bool]) -> core.ClosedJaxpr:

@@ -28,7 +28,8 @@ def pack(said: Description) -> Model:
         | _joint_leaves(said)
         | _actuator_leaves(said)
     )
-    arrays = {name: jnp.asarray(value, dtype=jnp.result_type(float)) for name, value in leaves.items()}
+    dtype = jnp.result_type(float)
+    arrays = {name: jnp.asarray(np.asarray(value, dtype)) for name, value in leaves.items()}
     return Model(**arrays, topology=topology)
 
 

@@ -12,7 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from backflip.experiments import Claim
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes; 130 is what shells give for Ctrl-C."""
@@ -142,23 +145,36 @@ def _run_one(name: str, out: Path, seed: int, resume: Path | None) -> dict[str, 
 
 
 def _verify(asked: argparse.Namespace) -> int:
-    from backflip.experiments import Claim, load
+    from backflip.experiments import Claim, Progress
 
     claims: list[Claim] = []
-    for name in _named(asked.name):
-        if (asked.out / f"{name}.json").is_file():
-            _cache_compilations()
-            claims += load(name).verify(asked.out / name)
-        else:
-            claims.append(Claim(name, "has been run", str(asked.out / f"{name}.json"), "no such file", False))
+    names = _named(asked.name)
+    file = None if sys.stdout.isatty() else sys.stdout  # which the bar would else take for its own
+    with Progress().task("verify", total=len(names)) as task:
+        for name in names:
+            task.advance(0, now=name)
+            found = _measure_again(name, asked.out)
+            task.advance()
+            claims += found
+            for claim in () if asked.json else found:
+                mark = "ok    " if claim.ok else "FAILED"
+                told = f"{mark} {claim.name}: {claim.claim}; asked {claim.asked}, measured {claim.measured}"
+                print(told, file=file, flush=True)
     ok = all(claim.ok for claim in claims)
     if asked.json:
         print(json.dumps({"ok": ok, "claims": [asdict(claim) for claim in claims]}))
-    else:
-        for claim in claims:
-            mark = "ok    " if claim.ok else "FAILED"
-            print(f"{mark} {claim.name}: {claim.claim}; asked {claim.asked}, measured {claim.measured}")
     return OK if ok else FAILED
+
+
+def _measure_again(name: str, out: Path) -> "list[Claim]":
+    """The claims of one experiment, from the files of its run."""
+    from backflip.experiments import Claim, load
+
+    file = out / f"{name}.json"
+    if not file.is_file():
+        return [Claim(name, "has been run", str(file), "no such file", False)]
+    _cache_compilations()
+    return load(name).verify(out / name)
 
 
 def _view(asked: argparse.Namespace) -> int:

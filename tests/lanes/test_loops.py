@@ -115,3 +115,35 @@ def test_what_a_loop_adds_up_for_nobody_is_left_out(wanted: slice, computed: int
     [module] = kernel_ir(jax.make_jaxpr(fn)(x[0]), (False,), True, 8, 1)
     assert module.text.count("call <8 x double> @backflip.sin") == computed
     np.testing.assert_allclose(jax.vmap(lanes.compile(fn))(x), jax.vmap(fn)(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("whole", [100, 10_000])
+def test_numbers_are_what_they_were_when_they_were_read(monkeypatch, whole: int) -> None:
+    """Wherever else they are used, be it in another piece, and whatever is written there meanwhile."""
+    monkeypatch.setattr(pieces, "REACH", 1)
+    monkeypatch.setattr(pieces, "LENGTH", 30)
+    monkeypatch.setattr(pieces, "WHOLE", whole)
+
+    def fn(x, at):
+        def turn(carry, _):
+            a, b, table = carry  # a program of its own for each way, as kernels are kept
+            old = table[at]
+            table = table.at[at].set(a[0] + old)
+            y = a
+            for _ in range(3):
+                y = jnp.tanh(y[::-1] + b)
+            return (y + a, a - 50 / whole * b, table), old + table[at]
+
+        return jax.lax.scan(turn, (x, 2 * x, x), None, length=40)
+
+    x, at = jnp.linspace(0.5, 1, 21 * 30).reshape(21, 30), jnp.arange(21)
+    closed = jax.make_jaxpr(fn)(x[0], at[0])
+    pieces_written = kernel_ir(closed, (False, False), True, 8, 1)[0].text.count("define void @piece")
+    assert pieces_written > 20 if whole == 100 else pieces_written > 2
+    got, want = (jax.jit(jax.vmap(f))(x, at) for f in (lanes.compile(fn), fn))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), got, want)
+    pulled = [
+        jax.jit(jax.vmap(jax.grad(lambda x, at, f=f: jnp.sum(f(x, at)[1]))))(x, at)
+        for f in (lanes.compile(fn), fn)
+    ]
+    np.testing.assert_allclose(*pulled, rtol=1e-10, atol=1e-11)

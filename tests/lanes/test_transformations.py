@@ -357,6 +357,24 @@ def test_the_place_of_a_robot_in_its_batch_does_not_matter():
     np.testing.assert_allclose(there["energy"], back["energy"][order], rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.parametrize("count", [1, 3, 8, 37, 300])
+def test_a_scan_over_a_batch_writes_results_in_the_place_of_arguments(count: int) -> None:
+    def turn(x, y):
+        return jnp.sin(y) + x[::-1], jnp.cos(x) * y
+
+    def many(f, x, y):
+        def step(carry, _):
+            return jax.vmap(f)(*carry), carry[0][:, 0]
+
+        return lax.scan(step, (x, y), None, length=20)
+
+    x, y = numbers(count, 6), numbers(count, 6)
+    run = jax.jit(partial(many, lanes.compile(turn)))
+    assert ("output_to_operand_aliasing" in run.lower(x, y).compile().as_text()) == (count > 1)
+    assert_same(run(x, y), jax.jit(partial(many, turn))(x, y), 1e-12)
+    assert_same(run(x, y), run(x, y), 0)  # the caller's arrays are as they were
+
+
 # --- derivatives ------------------------------------------------------------------------------------------
 
 both = {"argnums": (0, 1)}

@@ -69,7 +69,7 @@ class _Traced(NamedTuple):
     captured: list[Any]
     """what it closes over that only its caller knows; arguments before all others"""
     wanted: list[int]
-    """which arguments the program takes; derivatives with respect to others are zero, and JAX knows"""
+    """which arguments the program takes: those that it computes with"""
     passed: list[int | None]
     """for every result, which argument it is unchanged; None: the program's next"""
     tree: Any

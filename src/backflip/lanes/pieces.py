@@ -221,10 +221,12 @@ def _type(text: str) -> str:
 class _Writer:
     """Writes pieces, one after the other."""
 
-    def __init__(self, parts: list[list[str] | str], frame: "_Frame"):
+    def __init__(self, parts: list[list[str] | str], frame: _Frame):
         self.frame, self.last = frame, _deaths(parts)
         self.again = _again([line for part in parts if not isinstance(part, str) for line in part])
         self.count = 0
+        self.body: list[str] = []
+        self.here: dict[str, str] = {}
 
     def piece(self, lines: list[str]) -> str:
         """One function: values in memory are read where they are used, others stored as they come.
@@ -233,16 +235,13 @@ class _Writer:
         no instructions, keep it from that.
         """
         i, self.count = self.count, self.count + 1
-        self.body: list[str] = []
-        self.here: dict[str, str] = {}
-        length = 0
+        self.body, self.here, length = [], {}, 0
         for line in lines:
-            if line.endswith(":"):
-                length, self.here = 0, {}
-            elif length >= REACH:
-                length, self.here = 0, {}
-                self.body.append('fence syncscope("singlethread") seq_cst')
-            length += 1
+            label = line.endswith(":")
+            if label or length >= REACH:
+                self.here, length = {}, 0
+                self.body += [] if label else ['fence syncscope("singlethread") seq_cst']
+            length += not label
             name, text = _named(line)
             used = VALUE.sub(self._find, text)
             self.body.append(f"{name} = {used}" if name else used)
@@ -290,7 +289,7 @@ def _again(lines: list[str]) -> dict[str, str]:
         if not text.startswith(("getelementptr", "load <")):
             continue
         fixed = all(v in found for v in VALUE.findall(text)) and not _INDEX.search(text)
-        if fixed and (text.startswith("getel") or written.get(place_of(text, places).area, -1) < i):
+        if fixed and (text.startswith("getelementptr") or written.get(place_of(text, places).area, -1) < i):
             found[name] = text
     return found
 

@@ -137,9 +137,28 @@ def _lower_to_lanes(primitive: Any) -> Any:
         if name is None:
             options = {} if moved is None else {"moved": moved}
             return fallback(ctx, *operands, program=program, batched=batched, size=size, **options)
-        return jax.ffi.ffi_lowering(name)(ctx, *operands)
+        return jax.ffi.ffi_lowering(name, operand_output_aliases=_in_place(chosen, batched, size))(
+            ctx, *operands
+        )
 
     return lower
+
+
+def _in_place(program: Program, batched: Sequence[bool], size: int | None) -> dict[int, int]:
+    """Arguments in whose place results may be written, so that a scan need not copy its carry.
+
+    A kernel reads robots whole before it writes any of them, but not where one robot is all.
+    """
+    if size is None or size == 1:
+        return {}
+    free = [i for i in range(program.spent, len(batched)) if batched[i]]
+    found: dict[int, int] = {}
+    for k, out in enumerate(program.outs):
+        alike = (i for i in free if (program.ins[i].shape, program.ins[i].dtype) == (out.shape, out.dtype))
+        if (i := next(alike, None)) is not None:
+            found[i] = k
+            free.remove(i)
+    return found
 
 
 def _eager(primitive: Any) -> Any:

@@ -26,10 +26,13 @@ class Program:
     """A jaxpr of one robot; derivatives are programs of their own, made when they are needed."""
 
     def __init__(
-        self, closed: core.ClosedJaxpr | None, ins: Sequence[Any], outs: Sequence[Any], source: Any = None
-    ):
+        self, closed: core.ClosedJaxpr | None, ins: Sequence[Any], outs: Sequence[Any], source: Any = None,
+        spent: int = 0,
+    ):  # fmt: skip
         self._closed, self._source = closed, source
         self.ins, self.outs = tuple(ins), tuple(outs)
+        self.spent = spent
+        """the first argument that nobody is likely to need again: of a derivative, the first (co)tangent"""
         self._derived: dict[Any, Program] = {}
         self._names: dict[Any, str | None] = {}
         self.eager: dict[Any, Any] = {}
@@ -121,7 +124,7 @@ class Program:
                 with asked("xla"):
                     return jax.make_jaxpr(f)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in ins))
 
-            self._derived[how] = Program(None, ins, outs, (digest, trace))
+            self._derived[how] = Program(None, ins, outs, (digest, trace), spent=len(self.ins))
         return self._derived[how]
 
     def kernel(self, shared: tuple[bool, ...], size: int | None) -> str | None:

@@ -73,7 +73,8 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
     for i, line in enumerate(block):
         name, text = made_by(line)
         # the last of them comes first: what waits longest should be what was longest in the making
-        needs.append(sorted({makers[v] for v in VALUE.findall(text) if v in makers}, key=height.__getitem__))
+        found = dict.fromkeys(makers[v] for v in VALUE.findall(text) if v in makers)
+        needs.append(sorted(found, key=height.__getitem__))
         height.append(1 + height[needs[-1][-1]] if needs[-1] else 0)
         if name is not None:
             makers[name] = i

@@ -1,0 +1,182 @@
+"""What a step of the lean quadruped and its VJP are made of, as machine code, and what bounds them.
+
+    python benchmarks/kernels.py            writes results/bench/kernels.json, and prints it
+
+Counts are instructions for one vector of robots, those of a sweep as often as it turns; the few that turn
+robots over and that compute atan2 are left out. Cycles are time times the clock, by a chain of additions and
+exclusive ors, each of which takes one cycle.
+"""
+
+import ctypes
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import llvmlite.binding as llvm
+from jax.extend import core
+
+import backflip as bf
+from backflip import robots
+from backflip.experiments.base import revision
+from backflip.experiments.bench_machine import machine
+from backflip.experiments.bench_work import DT, SWEEPS
+from backflip.lanes import worker
+from backflip.lanes.kernel import kernel_ir
+from backflip.lanes.machine import lane_count
+
+ROBOTS, CALLS, SAMPLES = 128, 20, 40
+PER_CYCLE = {"multiply": 2, "add": 2, "load": 2, "store": 1, "all": 6}
+"""Most that a core of the AMD Zen 3 kind does in a cycle on vectors of 8 floats (Software Optimization Guide
+for AMD Family 19h, 56665): two pipes multiply, also fused, and compare, two others add. What bounds another
+CPU is told wrongly."""
+
+
+class Part(NamedTuple):
+    """A straight run of instructions that is passed `turns` times."""
+
+    lines: list[str]
+    turns: int
+
+
+def parts(assembly: str, turns: int) -> Iterator[Part]:
+    """All pieces of a program; its loops, which jump back, turn so often."""
+    for function in re.split(r"^(?=\w+:)", assembly, flags=re.M):
+        if not function.startswith("piece"):
+            continue
+        lines, labels, start = [], {}, 0
+        for line in function.splitlines():
+            if label := re.match(r"\.L\w+", line):
+                labels[label[0]] = len(lines)
+            elif re.match(r"\t[a-z]", line):
+                lines.append(line.split("#")[0].strip())
+                target = lines[-1].split()[-1]
+                if lines[-1].startswith("j") and target in labels:
+                    yield Part(lines[start : labels[target]], 1)
+                    yield Part(lines[labels[target] :], turns)
+                    start = len(lines)
+        yield Part(lines[start:], 1)
+
+
+def kinds(line: str) -> Iterator[str]:
+    """What an instruction is, and what it does besides."""
+    operation = line.split()[0]
+    memory, writes = "(" in line, line.endswith(")")
+    spilled = re.search(r"\(%r[sb]p", line)
+    yield "all"
+    if memory and not operation.startswith("lea"):
+        yield "store" if writes else "load"
+        if spilled:
+            yield "spill" if writes else "reload"
+    if re.match(r"v(fn?m|mul|cmp|max|min)", operation):
+        yield "multiply"
+    elif re.match(r"v(add|sub)", operation):
+        yield "add"
+    elif re.match(r"v(div|sqrt)", operation):
+        yield "divide"
+
+
+def count(program: Any, shared: tuple[bool, ...]) -> tuple[Counter, int]:
+    """Instructions by kind, and the bytes of a vector's frame."""
+    modules = kernel_ir(program.closed, shared, True, lane_count(), 1)
+    assert "phi" not in modules[0].text.partition("@run1(")[2].partition("\n}")[0], "a sweep was cut"
+    found: Counter = Counter()
+    for module in modules:
+        text = worker.machine().emit_assembly(llvm.parse_assembly(module.text))
+        for part in parts(text, SWEEPS):
+            for line in part.lines:
+                found.update(dict.fromkeys(kinds(line), part.turns))
+    frame = re.search(r"%frames = alloca \[(\d+) x i8\]", modules[0].text)
+    return found, int(frame[1]) if frame else 0
+
+
+def calls(jaxpr: Any) -> Iterator[Any]:
+    """Equations that call a kernel."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "lanes_call":
+            yield eqn
+        for inner in core.jaxprs_in_params(eqn.params):
+            yield from calls(inner)
+
+
+def clock() -> float:
+    """[Hz] of the core, by operations that wait for each other."""
+    chain = "\n".join(f"%x{k + 1} = xor i64 %y{k}, %n\n%y{k + 1} = add i64 %x{k + 1}, %i" for k in range(50))
+    text = f"""define i64 @chain(i64 %n) {{
+entry: br label %loop
+loop:
+%i = phi i64 [ 0, %entry ], [ %next, %loop ]
+%y0 = phi i64 [ 0, %entry ], [ %y50, %loop ]
+{chain}
+%next = add i64 %i, 1
+%more = icmp ult i64 %next, %n
+br i1 %more, label %loop, label %done
+done: ret i64 %y50
+}}"""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), worker.machine())
+    engine.finalize_object()
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.get_function_address("chain"))
+    turns = 200_000
+    return 100 * turns / least(lambda: run(turns))
+
+
+def least(run: Callable[[], Any]) -> float:
+    """[s] of the quickest of many runs: what others on the machine leave us at best."""
+    seconds = []
+    for _ in range(SAMPLES):
+        began = time.perf_counter()
+        jax.block_until_ready(run())
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+def main() -> None:
+    """Count, measure, write down."""
+    os.environ["BACKFLIP_LANES_THREADS"] = "1"
+    model = robots.quadruped()
+    scheme = bf.Scheme(DT, solver=bf.PGS(sweeps=SWEEPS))
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (ROBOTS, *x.shape)), bf.rest(model))
+    u = jnp.zeros((ROBOTS, model.controls))
+    step = jax.vmap(lambda state, u: bf.step(scheme, model, state, u))
+
+    def forward(states, u):
+        return jax.lax.scan(lambda s, _: (step(s, u), None), states, None, length=CALLS)[0]
+
+    def backward(states, u):
+        def pull(ct, _):
+            return jax.vjp(lambda s: step(s, u), states)[1](ct)[0], None
+
+        return jax.lax.scan(pull, states, None, length=CALLS)[0]
+
+    hertz = clock()
+    found = {"clock_GHz": hertz / 1e9, "lanes": lane_count(), "per_cycle": PER_CYCLE}
+    for name, f in (("forward", forward), ("backward", backward)):
+        *_, eqn = calls(jax.make_jaxpr(f)(states, u).jaxpr)
+        counted, frame = count(eqn.params["program"], tuple(not b for b in eqn.params["batched"]))
+        program = jax.jit(f)
+        jax.block_until_ready(program(states, u))
+        seconds = least(lambda program=program: program(states, u)) / CALLS / ROBOTS
+        bounds = {kind: counted[kind] / most for kind, most in PER_CYCLE.items()}
+        cycles = seconds * lane_count() * hertz
+        found[name] = {
+            "instructions": dict(counted),
+            "frame_bytes": frame,
+            "us_per_robot_step": seconds * 1e6,
+            "cycles": cycles,
+            "instructions_per_cycle": counted["all"] / cycles,
+            "least_cycles": max(bounds.values()),
+            "bound_by": max(bounds, key=bounds.__getitem__),
+        }
+    told = {"name": "kernels", "robot": "quadruped", "revision": revision(), "machine": machine(), **found}
+    Path("results/bench/kernels.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -32,6 +32,7 @@ laws: setup
 
 bench: setup
 	@$(BIN)/backflip bench
+	@$(BIN)/python benchmarks/kernels.py
 
 reproduce: laws
 	@$(BIN)/pytest --quiet -m slow

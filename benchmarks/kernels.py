@@ -1,6 +1,6 @@
 """What a step of the lean quadruped and its VJP are made of, as machine code, and what bounds them.
 
-    python benchmarks/kernels.py            writes results/bench/kernels.json, and prints it
+    python benchmarks/kernels.py            writes results/bench/kernels.json, and prints it; a minute
 
 Counts are instructions for one vector of robots, those of a sweep as often as it turns; the few that turn
 robots over and that compute atan2 are left out. Cycles are time times the clock, by a chain of additions and
@@ -10,7 +10,9 @@ exclusive ors, each of which takes one cycle.
 import ctypes
 import json
 import os
+import platform
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ from backflip.lanes import worker
 from backflip.lanes.kernel import kernel_ir
 from backflip.lanes.machine import lane_count
 
+OUT = Path("results/bench/kernels.json")
 ROBOTS, CALLS, SAMPLES = 128, 20, 40
 PER_CYCLE = {"multiply": 2, "add": 2, "load": 2, "store": 1, "all": 6}
 """Most that a core of the AMD Zen 3 kind does in a cycle on vectors of 8 floats (Software Optimization Guide
@@ -90,6 +93,7 @@ def count(program: Any, shared: tuple[bool, ...]) -> tuple[Counter, int]:
     for module in modules:
         text = worker.machine().emit_assembly(llvm.parse_assembly(module.text))
         for part in parts(text, SWEEPS):
+            found["in sweeps"] += len(part.lines) * part.turns * (part.turns > 1)
             for line in part.lines:
                 found.update(dict.fromkeys(kinds(line), part.turns))
     frame = re.search(r"%frames = alloca \[(\d+) x i8\]", modules[0].text)
@@ -138,6 +142,11 @@ def least(run: Callable[[], Any]) -> float:
 
 def main() -> None:
     """Count, measure, write down."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        sys.exit(
+            f"kernels.py reads the machine code of x86-64, and this is {platform.machine()}; run it there"
+        )
+    OUT.parent.mkdir(parents=True, exist_ok=True)
     os.environ["BACKFLIP_LANES_THREADS"] = "1"
     model = robots.quadruped()
     scheme = bf.Scheme(DT, solver=bf.PGS(sweeps=SWEEPS))
@@ -174,7 +183,7 @@ def main() -> None:
             "bound_by": max(bounds, key=bounds.__getitem__),
         }
     told = {"name": "kernels", "robot": "quadruped", "revision": revision(), "machine": machine(), **found}
-    Path("results/bench/kernels.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    OUT.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 

@@ -143,9 +143,7 @@ def least(run: Callable[[], Any]) -> float:
 def main() -> None:
     """Count, measure, write down."""
     if platform.machine() not in ("x86_64", "AMD64"):
-        sys.exit(
-            f"kernels.py reads the machine code of x86-64, and this is {platform.machine()}; run it there"
-        )
+        sys.exit(f"kernels.py reads code of x86-64, and this is {platform.machine()}; run it there")
     OUT.parent.mkdir(parents=True, exist_ok=True)
     os.environ["BACKFLIP_LANES_THREADS"] = "1"
     model = robots.quadruped()

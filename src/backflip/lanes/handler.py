@@ -6,7 +6,7 @@ waits only for those in other hands. So a call ends even if no helper comes, wha
 """
 
 GRAIN = 2  # [times what a block takes at once] the least work that pays for waking one more thread
-CHUNKS = 4  # per thread: enough to even out a slow one, few enough that dealing them out costs nothing
+CHUNKS = 12  # per thread: enough to even out a slow one, few enough that dealing them out costs nothing
 
 # Byte offsets in xla/ffi/api/c_api.h, API major version 0, on any 64-bit platform.
 API_MAJOR = 0  # XLA_FFI_API_MAJOR: changes when fields move

@@ -16,6 +16,7 @@ from jax.extend import core
 from backflip.lanes import machine
 from backflip.lanes.emit import Uncovered
 from backflip.lanes.kernel import kernel_ir
+from backflip.lanes.words import text_of
 
 asked = jax.make_user_context(None)
 """The backend chosen for a while. Part of the key under which JAX keeps what it has traced: a function traced
@@ -60,11 +61,11 @@ class Program:
         """Says the program; derivatives are traced for it only where a rule given by hand makes them."""
         if self._source is not None and self._source[0]:
             return self._source[0]
-        return hashlib.sha256(self._text.encode() + b"".join(_numbers(self.closed))).hexdigest()
+        return hashlib.sha256(self._text.encode()).hexdigest()
 
     @cached_property
     def _text(self) -> str:
-        return str(self.closed.jaxpr)
+        return text_of(self.closed)
 
     @property
     def _by_hand(self) -> bool:
@@ -149,19 +150,6 @@ class Program:
                 )
                 self._names[how] = None
         return self._names[how]
-
-
-def _numbers(closed: Any) -> Iterator[bytes]:
-    """All constants in a jaxpr and those within, bit by bit: its text rounds some and leaves out others."""
-    yield from (np.asarray(c).tobytes() for c in getattr(closed, "consts", ()))
-    jaxpr = getattr(closed, "jaxpr", closed)
-    for eqn in jaxpr.eqns:
-        for value in eqn.params.values():
-            for inner in value if isinstance(value, tuple | list) else (value,):
-                if isinstance(inner, core.Jaxpr | core.ClosedJaxpr):
-                    yield from _numbers(inner)
-    used = [v for eqn in jaxpr.eqns for v in eqn.invars] + list(jaxpr.outvars)
-    yield from (np.asarray(v.val).tobytes() for v in used if isinstance(v, core.Literal))
 
 
 def _push(

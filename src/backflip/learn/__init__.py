@@ -6,9 +6,10 @@ may touch   math, solve, geometry, model, dynamics, sense, control, keep
 never knows pictures, experiments
 """
 
+from typing import TYPE_CHECKING, Any
+
 from backflip.learn.between import clip, cut, fade, limit
 from backflip.learn.certainty import Certainty
-from backflip.learn.fitting import levenberg_marquardt
 from backflip.learn.health import Health, health
 from backflip.learn.identify import Identified, identify
 from backflip.learn.optimise import return_to_best, scale_by_error
@@ -17,6 +18,9 @@ from backflip.learn.recording import Recording, windows
 from backflip.learn.robust import Cauchy, Huber, Square
 from backflip.learn.rollout import Trajectory, rollout
 from backflip.learn.train import Log, train
+
+if TYPE_CHECKING:
+    from backflip.learn.levenberg import levenberg_marquardt
 
 __all__ = [
     "Cauchy",
@@ -43,3 +47,12 @@ __all__ = [
     "windows",
     "within",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """levenberg_marquardt, for which optimistix is imported, when somebody asks for it."""
+    if name != "levenberg_marquardt":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from backflip.learn.levenberg import levenberg_marquardt
+
+    return levenberg_marquardt

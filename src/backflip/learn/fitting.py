@@ -1,13 +1,11 @@
 """One identification as a least-squares problem, and the methods that bring it down."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-import optimistix as optx
 from jax import Array
 
 from backflip.dynamics import Scheme
@@ -16,6 +14,9 @@ from backflip.learn.recording import Recording
 from backflip.learn.robust import Loss
 from backflip.learn.rollout import rollout
 from backflip.model import Model, State, rest
+
+if TYPE_CHECKING:
+    import optax
 
 
 class Problem(eqx.Module):
@@ -105,46 +106,6 @@ def residuals_for_solvers(problem: Problem) -> Callable[[Array, Any], tuple[Arra
     return lambda free, args: (residuals(free), None)
 
 
-class _Short(optx.AbstractDescent):
-    """Steps of another descent, shortened so that no free number moves farther than `longest`."""
-
-    inner: optx.AbstractDescent
-    longest: float
-
-    def init(self, y, f_info_struct):
-        return self.inner.init(y, f_info_struct)
-
-    def query(self, y, f_info, state):
-        return self.inner.query(y, f_info, state)
-
-    def step(self, step_size, state):
-        move, result = self.inner.step(step_size, state)
-        most = jnp.max(jnp.abs(move))
-        far = most > self.longest
-        return jnp.where(far, self.longest / jnp.where(far, most, 1), 1) * move, result
-
-
-def levenberg_marquardt(
-    *, rtol: float = 1e-5, atol: float = 1e-6, longest: float = 2.0, ease: float = 10.0
-) -> optx.AbstractLeastSquaresSolver:
-    """Optimistix's Levenberg-Marquardt, for physical parameters.
-
-    No update multiplies a positive parameter by more than e^`longest`: far from the goal a Gauss-Newton step
-    in logarithms can be wild. Damping falls by `ease` after a good update, and rises tenfold after a bad one:
-    faster than is usual, as simulations are dear. Where parameters differ much in how well they show, more
-    ease gets sooner to those that show least.
-    """
-    if not longest > 0:
-        raise ValueError(f"levenberg_marquardt: longest is {longest!r}; give a positive number")
-    if not ease > 1:
-        raise ValueError(f"levenberg_marquardt: ease is {ease!r}; give a number above 1")
-    search: Any = optx.ClassicalTrustRegion(
-        high_cutoff=0.5, low_cutoff=0.01, high_constant=ease, low_constant=0.1
-    )
-    method: Any = optx.LevenbergMarquardt(rtol, atol)
-    return eqx.tree_at(lambda m: (m.descent, m.search), method, (_Short(method.descent, longest), search))
-
-
 class Standing(eqx.Module):
     """Where a search stands; a checkpoint is this, written down."""
 
@@ -156,11 +117,18 @@ class Standing(eqx.Module):
     """the method's own state"""
 
 
+def is_first_order(method: Any) -> bool:
+    """Whether it is an optimiser of optax, not a solver of optimistix."""
+    import optax
+
+    return isinstance(method, optax.GradientTransformation)
+
+
 @eqx.filter_jit
 def begin(problem: Problem, method: Any, free: Array) -> Standing:
     """Before the first update."""
     unknown = jnp.full((), jnp.inf, free.dtype)
-    if isinstance(method, optax.GradientTransformation):
+    if is_first_order(method):
         return Standing(free, unknown, (free, method.init(free)))
     fn = residuals_for_solvers(problem)
     out = jax.eval_shape(lambda y: fn(y, None)[0], free)
@@ -171,7 +139,7 @@ def begin(problem: Problem, method: Any, free: Array) -> Standing:
 @eqx.filter_jit
 def advance(problem: Problem, method: Any, standing: Standing) -> tuple[Standing, Array]:
     """One update: one simulation with its derivative. Also whether the method has come to its end."""
-    if isinstance(method, optax.GradientTransformation):
+    if is_first_order(method):
         return _descend(problem, method, standing)
     fn = residuals_for_solvers(problem)
     free, inner, _ = method.step(fn, standing.free, None, {}, standing.inner, frozenset())
@@ -181,9 +149,11 @@ def advance(problem: Problem, method: Any, standing: Standing) -> tuple[Standing
 
 
 def _descend(
-    problem: Problem, method: optax.GradientTransformation, standing: Standing
+    problem: Problem, method: "optax.GradientTransformation", standing: Standing
 ) -> tuple[Standing, Array]:
     """One update of first order; the gradient goes backwards, so many parameters cost no more than one."""
+    import optax
+
     at, state = standing.inner
     cost, slope = jax.value_and_grad(problem.cost)(at)
     ok = jnp.isfinite(cost) & jnp.all(jnp.isfinite(slope))

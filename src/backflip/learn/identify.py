@@ -5,14 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-import optimistix as optx
 from jax import Array
 
 from backflip.dynamics import Scheme
@@ -24,7 +22,7 @@ from backflip.learn.fitting import (
     advance,
     begin,
     built_model,
-    levenberg_marquardt,
+    is_first_order,
     look,
 )
 from backflip.learn.parameters import Layout, lay_out
@@ -32,6 +30,10 @@ from backflip.learn.recording import Recording, as_runs
 from backflip.learn.robust import Loss, Square
 from backflip.model import Model, rest
 from backflip.sense import observe
+
+if TYPE_CHECKING:
+    import optax
+    import optimistix as optx
 
 OWN = ("update", "cost", "seconds")
 """names of figures that every row has"""
@@ -78,7 +80,7 @@ def identify(
     noise: float | Array | np.ndarray | None = None,
     loss: Loss = Square(),  # noqa: B008
     prior: float | None = None,
-    method: optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None = None,
+    method: "optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None" = None,
     updates: int = 50,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -101,7 +103,7 @@ def identify(
     layout, free = lay_out(theta0)
     runs = as_runs(recorded)
     problem = _problem(scheme, theta_to_model, layout, free, runs, sense, noise, loss, prior)
-    method = levenberg_marquardt() if method is None else _check_method(method)
+    method = _check_method(method)
     if updates < 1:
         raise ValueError(f"identify: updates is {updates}; give at least 1")
     if resume and folder is None:
@@ -155,7 +157,7 @@ class _Run:
     def _stalls(self) -> bool:
         """Whether the last updates, before a stop too, gained next to nothing; never said of first order."""
         costs = [row["cost"] for row in self.book.rows[-STALLED - 1 :]]
-        if isinstance(self.method, optax.GradientTransformation) or len(costs) <= STALLED:
+        if is_first_order(self.method) or len(costs) <= STALLED:
             return False
         return all(before - after <= LITTLE * after for before, after in pairwise(costs))
 
@@ -237,7 +239,13 @@ def _noise(observed: np.ndarray, noise: Any) -> np.ndarray:
 
 
 def _check_method(method: Any) -> Any:
-    if isinstance(method, optx.AbstractLeastSquaresSolver | optax.GradientTransformation):
+    import optimistix as optx
+
+    from backflip.learn.levenberg import levenberg_marquardt
+
+    if method is None:
+        return levenberg_marquardt()
+    if is_first_order(method) or isinstance(method, optx.AbstractLeastSquaresSolver):
         return method
     raise ValueError(
         f"identify: method is {method!r}; give levenberg_marquardt(), another least-squares solver of "

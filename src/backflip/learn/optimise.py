@@ -1,11 +1,13 @@
 """Pieces for optax that know about physics."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
+
+if TYPE_CHECKING:
+    import optax
 
 
 class ErrorScale(NamedTuple):
@@ -15,7 +17,7 @@ class ErrorScale(NamedTuple):
     error: Array
 
 
-def scale_by_error(every: int = 1, name: str = "cost") -> optax.GradientTransformationExtraArgs:
+def scale_by_error(every: int = 1, name: str = "cost") -> "optax.GradientTransformationExtraArgs":
     """Scale updates by the last error: coarse steps while it is far off, fine ones near the goal.
 
     The error is read after every `every` updates, from the figure `name` that train() passes on: the cost
@@ -33,6 +35,8 @@ def scale_by_error(every: int = 1, name: str = "cost") -> optax.GradientTransfor
             state.updates + 1, error
         )
 
+    import optax
+
     return optax.GradientTransformationExtraArgs(init, update)
 
 
@@ -46,7 +50,7 @@ class Best(NamedTuple):
 
 def return_to_best(
     margin: float, *, shrink: float = 0.5, grow: float = 1.05
-) -> optax.GradientTransformationExtraArgs:
+) -> "optax.GradientTransformationExtraArgs":
     """Go back to the best weights where the cost is `margin` above theirs, and on with shorter steps.
 
     So a step over a cliff, such as a fall, does not cost what was learned. Last in a chain; steps grow again
@@ -64,5 +68,7 @@ def return_to_best(
         scale = jnp.where(lost, state.scale * shrink, jnp.minimum(state.scale * grow, 1.0))
         moves = jax.tree.map(lambda b, p, u: jnp.where(lost, b - p, scale * u), best, params, updates)
         return moves, Best(best, cost, scale)
+
+    import optax
 
     return optax.GradientTransformationExtraArgs(init, update)

@@ -5,19 +5,21 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
 from backflip.keep import Logbook, Progress, Task, load_weights, save_weights
 from backflip.learn.between import length
 from backflip.learn.trouble import Trouble, find_trouble
 from backflip.learn.watch import Watcher, bare, watching
+
+if TYPE_CHECKING:
+    import optax
 
 Cost = Callable[[Any, Array], Any]
 """cost(policy, key) of one robot: a number, or a number and a dictionary of figures to be told"""
@@ -71,7 +73,7 @@ def train(
     cost: Cost,
     policy: Any,
     *,
-    optimizer: optax.GradientTransformation,
+    optimizer: "optax.GradientTransformation",
     updates: int,
     key: Array,
     robots: int = 1,
@@ -90,6 +92,8 @@ def train(
     `until` is given the row of each update and may end the run. An update whose gradient is not finite
     is not done, but reported. Ctrl-C leaves a checkpoint; without a folder it returns what there is.
     """
+    import optax
+
     if robots < 1:
         raise ValueError(f"train: robots is {robots}; give at least 1")
     optimizer = optax.with_extra_args_support(optimizer)

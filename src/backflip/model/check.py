@@ -13,7 +13,7 @@ from backflip.geometry import MAX_VERTICES, PAIRS, Hull, Shape
 from backflip.model.bodies import bodies_of, shape_poses
 from backflip.model.builder import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote
 from backflip.model.facts import COORDINATES, HOLDS, PairGroup
-from backflip.model.model import Model
+from backflip.model.model import Model, State
 from backflip.model.pack import rotation_matrix
 from backflip.model.rest import rest
 from backflip.model.sensors import ContactForce, JointAngle, JointRate, Sensor, ServoTorque
@@ -59,7 +59,9 @@ def warn_of_overlap(model: Model) -> None:
     if not facts.pairs:
         return
     pairs = [pair for group in facts.pair_groups for pair in group.pairs]
-    for (i, k), gap in zip(pairs, np.asarray(_least_gaps(model)), strict=True):
+    gaps = np.asarray(_least_gaps(model, rest(model)))
+    model = jax.tree.map(np.asarray, model)  # JAX would compile every slice
+    for (i, k), gap in zip(pairs, gaps, strict=True):
         a, b = facts.shapes[i], facts.shapes[k]
         smallest = min(_smallest(model, x) for x in (i, k))
         if -gap > DEEP * smallest:
@@ -72,9 +74,9 @@ def warn_of_overlap(model: Model) -> None:
 
 @jax.jit
 @lanes.compile
-def _least_gaps(model: Model) -> Array:
-    """The least gap [m] of every pair of shapes at the start, group by group."""
-    facts, state = model.topology, rest(model)
+def _least_gaps(model: Model, state: State) -> Array:
+    """The least gap [m] of every pair of shapes, group by group."""
+    facts = model.topology
     p_WS, R_WS = shape_poses(model, bodies_of(model), state.p_WB, state.R_WB)
 
     def least(group: PairGroup) -> Array:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import combinations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -29,7 +30,8 @@ def pack(said: Description) -> Model:
         | _actuator_leaves(said)
     )
     dtype = jnp.result_type(float)
-    arrays = {name: jnp.asarray(np.asarray(value, dtype)) for name, value in leaves.items()}
+    # jnp.asarray would compile a copy for every shape
+    arrays = jax.device_put({name: np.asarray(value, dtype) for name, value in leaves.items()})
     return Model(**arrays, topology=topology)
 
 

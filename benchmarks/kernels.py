@@ -88,7 +88,7 @@ def kinds(line: str) -> Iterator[str]:
 def count(program: Any, shared: tuple[bool, ...]) -> tuple[Counter, int]:
     """Instructions by kind, and the bytes of a vector's frame."""
     modules = kernel_ir(program.closed, shared, True, lane_count(), 1)
-    assert "phi" not in modules[0].text.partition("@run1(")[2].partition("\n}")[0], "a sweep was cut"
+    assert "phi" not in modules[0].text.partition("@run(")[2].partition("\n}")[0], "a sweep was cut"
     found: Counter = Counter()
     for module in modules:
         text = worker.machine().emit_assembly(llvm.parse_assembly(module.text))

@@ -5,7 +5,7 @@ thread pool. The caller never waits for a helper to start: it takes chunks too, 
 waits only for those in other hands. So a call ends even if no helper comes, whatever the pool is busy with.
 """
 
-GRAIN = 2  # [times what a block takes at once] the least work that pays for waking one more thread
+GRAIN = 4  # [vectors] the least work that pays for waking one more thread
 CHUNKS = 12  # per thread: enough to even out a slow one, few enough that dealing them out costs nothing
 
 # Byte offsets in xla/ffi/api/c_api.h, API major version 0, on any 64-bit platform.

@@ -22,9 +22,6 @@ from backflip.lanes.translate import translate, written
 MOST_WRITTEN = 2_000_000
 """Operations on elements that are written out at most; LLVM compiles some 10,000 a second"""
 
-
-VECTORS = 2
-"""Vectors of robots that go through the pieces together: code is read once for all, but each has its frame"""
 MOST_ROOM = 6 << 20
 """[bytes] of the stack of a thread, which holds 8 MB as a rule"""
 SHORT = 500_000
@@ -64,14 +61,13 @@ def kernel_ir(
     pieces = cut(schedule(e.lines), ports, e.areas)
     tables = [f"{name} = {text}" for text, name in e.tables.items()]
     common = "\n".join(["!0 = !{}", *tables, *sorted(e.declared), *e.defined.values()])
-    most = _together([*ins, *outs], lanes, pieces.frame)
-    counts = range(1, most + 1)
+    _check_room([*ins, *outs], lanes, pieces.frame)
     main = [
-        *(pieces.run(n) for n in counts),
-        *(_vectors(ins, outs, lanes, pieces.frame, n) for n in counts),
-        _block(lanes, most),
+        pieces.run(),
+        _vector(ins, outs, lanes, pieces.frame),
+        _block(lanes),
         *(_turns(kind, lanes) for kind in sorted({p.kind for p in (*ins, *outs)}) if lanes > 1),
-        handler_ir("entry", "block", len(ins), len(outs), batched, most * lanes, threads=threads),
+        handler_ir("entry", "block", len(ins), len(outs), batched, lanes, threads=threads),
     ]
     shares = _shares(pieces.functions, min(cores(), MOST_MODULES))
     near = len(shares[0])
@@ -84,14 +80,12 @@ def kernel_ir(
     return found
 
 
-def _together(ports: list[Port], lanes: int, frame: int) -> int:
-    """How many vectors of robots the stack has room for at once; with one lane there is one robot."""
-    if lanes == 1:
-        return 1
-    room = frame + sum(p.elements * lanes * size_of(p.kind) for p in ports if not p.shared)
+def _check_room(ports: list[Port], lanes: int, frame: int) -> None:
+    """Whether the stack has room for a vector of robots."""
+    turned = [p for p in ports if not p.shared and lanes > 1]
+    room = frame + sum(p.elements * lanes * size_of(p.kind) for p in turned)
     if room > MOST_ROOM:
         raise Uncovered(f"a program that needs {room >> 20} MB for one vector of robots")
-    return min(VECTORS, MOST_ROOM // room)
 
 
 def _far(piece: int, place: int) -> str:
@@ -123,51 +117,41 @@ def _port(aval: Any, shared: bool) -> Port:
     return Port(prod(aval.shape), "i8" if kind == "i1" else kind, shared)
 
 
-def _block(lanes: int, most: int) -> str:
-    """Robots first ... last − 1, `most` vectors of `lanes` at a time, then what is left."""
-    lines = ["br label %loop", "loop:", "%at = phi i64 [ %first, %entry ], [ %next, %after ]"]
-    lines += ["%left = sub i64 %last, %at", f"%more = add i64 %left, {lanes - 1}"]
-    lines += [f"%vectors = udiv i64 %more, {lanes}", f"switch i64 %vectors, label %take{most} ["]
-    lines += [*(f"i64 {n}, label %take{n}" for n in range(1, most)), "]"]
-    for n in range(1, most + 1):
-        call = f"call void @vectors{n}(ptr %ins, ptr %outs, i64 %at, i64 %last)"
-        lines += [f"take{n}:", call, "br label %after"]
-    steps = ", ".join(f"[ {n * lanes}, %take{n} ]" for n in range(1, most + 1))
-    lines += ["after:", f"%step = phi i64 {steps}", "%next = add i64 %at, %step"]
+def _block(lanes: int) -> str:
+    """Robots first ... last − 1, a vector at a time."""
+    lines = ["br label %loop", "loop:", "%at = phi i64 [ %first, %entry ], [ %next, %loop ]"]
+    lines += ["call void @vector(ptr %ins, ptr %outs, i64 %at, i64 %last)", f"%next = add i64 %at, {lanes}"]
     lines += ["%go = icmp ult i64 %next, %last", "br i1 %go, label %loop, label %done", "done:", "ret void"]
     return _define("block", "i64 %first, i64 %last", lines)
 
 
-def _vectors(ins: list[Port], outs: list[Port], lanes: int, frame: int, count: int) -> str:
-    """`count` vectors of robots from `at` on; the last few lanes repeat the last robot."""
-    lines = [f"%frames = alloca [{count * frame} x i8], align {ALIGN}"]
+def _vector(ins: list[Port], outs: list[Port], lanes: int, frame: int) -> str:
+    """The robots of a vector, from `at` on; the last few lanes repeat the last robot."""
+    lines = [f"%frame = alloca [{frame} x i8], align {ALIGN}"]
     ports = [("in", i, port) for i, port in enumerate(ins)] + [
         ("out", i, port) for i, port in enumerate(outs)
     ]
     after: list[str] = []
-    lines += [f"%at{n} = add i64 %at, {n * lanes}" for n in range(count)]
     for slot, (side, i, port) in enumerate(ports):
-        name = f"%{side}{i}"
+        here, robots = f"%{side}{i}", f"%{side}{i}.all"
         lines += [
-            f"{name}.at = getelementptr ptr, ptr %{side}s, i64 {i}",
-            f"{name}.all = load ptr, ptr {name}.at",
+            f"{here}.at = getelementptr ptr, ptr %{side}s, i64 {i}",
+            f"{robots} = load ptr, ptr {here}.at",
         ]
-        for n in range(count):
-            here, robots = f"{name}.{n}", f"{name}.all"
-            if port.shared:
-                here = robots
-            elif lanes == 1:
-                lines.append(f"{here}.skip = mul i64 %at{n}, {port.elements * size_of(port.kind)}")
-                lines.append(f"{here} = getelementptr i8, ptr {robots}, i64 {here}.skip")
-            else:
-                room = f"[{max(port.elements, 1)} x <{lanes} x {port.kind}>]"
-                lines.append(f"{here} = alloca {room}, align {ALIGN}")
-                operands = f"ptr {robots}, ptr {here}, i64 {port.elements}, i64 %at{n}, i64 %last"
-                (lines if side == "in" else after).append(f"call void @turn.{side}.{port.kind}({operands})")
-            lines.append(f"{name}.{n}.port = getelementptr i8, ptr %frames, i64 {n * frame + 8 * slot}")
-            lines.append(f"store ptr {here}, ptr {name}.{n}.port")
-    lines += [f"call void @run{count}(ptr %frames)", *after, "ret void"]
-    return _define(f"vectors{count}", "i64 %at, i64 %last", lines)
+        if port.shared:
+            here = robots
+        elif lanes == 1:
+            lines.append(f"{here}.skip = mul i64 %at, {port.elements * size_of(port.kind)}")
+            lines.append(f"{here} = getelementptr i8, ptr {robots}, i64 {here}.skip")
+        else:
+            room = f"[{max(port.elements, 1)} x <{lanes} x {port.kind}>]"
+            lines.append(f"{here} = alloca {room}, align {ALIGN}")
+            operands = f"ptr {robots}, ptr {here}, i64 {port.elements}, i64 %at, i64 %last"
+            (lines if side == "in" else after).append(f"call void @turn.{side}.{port.kind}({operands})")
+        lines.append(f"%port{slot} = getelementptr i8, ptr %frame, i64 {8 * slot}")
+        lines.append(f"store ptr {here}, ptr %port{slot}")
+    lines += ["call void @run(ptr %frame)", *after, "ret void"]
+    return _define("vector", "i64 %at, i64 %last", lines)
 
 
 def _define(name: str, robots: str, lines: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 Register allocation of one function takes more than linear time. Values that one piece computes and another
 uses wait in memory, the frame; most of them would have to anyway. A short loop is part of a piece, a long one
-is cut like the rest: its turns are counted by @run1, or @run2, ..., which call all pieces in order.
+is cut like the rest: its turns are counted by @run, which calls all pieces in order.
 """
 
 import re
@@ -32,21 +32,15 @@ class Pieces(NamedTuple):
     functions: list[str]
     order: list["_Turn | str"]
     frame: int
-    """[bytes] of one vector"""
+    """[bytes]"""
 
-    def run(self, vectors: int) -> str:
-        """@run1(ptr frames) for one vector of robots, @run2 for two, ...: each piece for all of them in turn.
-
-        Their frames lie one after the other.
-        """
-        lines = [f"%frame{n} = getelementptr i8, ptr %frames, i64 {n * self.frame}" for n in range(vectors)]
+    def run(self) -> str:
+        """@run(ptr frame): each piece in turn."""
+        lines: list[str] = []
         for part in self.order:
-            if isinstance(part, str):
-                lines += [f"call void {part}(ptr %frame{n})" for n in range(vectors)]
-            else:
-                lines += part.lines(vectors)
+            lines += [f"call void {part}(ptr %frame)"] if isinstance(part, str) else part.lines()
         body = "\n  ".join([*lines, "ret void"])
-        return f"define internal void @run{vectors}(ptr noalias %frames) nounwind {{\nentry:\n  {body}\n}}"
+        return f"define internal void @run(ptr noalias %frame) nounwind {{\nentry:\n  {body}\n}}"
 
 
 def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
@@ -120,18 +114,16 @@ class _Turn(NamedTuple):
     at: int | None
     """where in the frame"""
 
-    def lines(self, vectors: int) -> list[str]:
-        """For so many vectors; a loop goes on while one of them has to, and changes nothing in the others."""
+    def lines(self) -> list[str]:
+        """With what it has to do with the frame."""
         if self.at is None:
             return [self.line]
-        name = VALUE.findall(self.line)[0] if self.line.startswith("br") else self.line.partition(" = ")[0]
-        places = [f"{name}.at{n} = getelementptr i8, ptr %frame{n}, i64 {self.at}" for n in range(vectors)]
-        if not self.line.startswith("br"):
-            return [self.line, *places, *(f"store i64 {name}, ptr {name}.at{n}" for n in range(vectors))]
-        loads = [f"{name}.{n} = load i1, ptr {name}.at{n}" for n in range(vectors)]
-        names = [f"{name}.0", *(f"{name}.or{n}" for n in range(1, vectors))]
-        either = [f"{names[n]} = or i1 {names[n - 1]}, {name}.{n}" for n in range(1, vectors)]
-        return [*places, *loads, *either, self.line.replace(name, names[-1])]
+        going = self.line.startswith("br")
+        name = VALUE.findall(self.line)[0] if going else self.line.partition(" = ")[0]
+        place = f"{name}.at = getelementptr i8, ptr %frame, i64 {self.at}"
+        if going:
+            return [place, f"{name} = load i1, ptr {name}.at", self.line]
+        return [self.line, place, f"store i64 {name}, ptr {name}.at"]
 
 
 def _turn(line: str, frame: "_Frame") -> _Turn:

@@ -8,6 +8,7 @@ import pytest
 from backflip import lanes
 from backflip.lanes import loops, pieces
 from backflip.lanes.kernel import kernel_ir
+from backflip.lanes.schedule import schedule
 
 pytestmark = pytest.mark.filterwarnings("error::backflip.lanes.Uncovered")
 
@@ -147,3 +148,20 @@ def test_numbers_are_what_they_were_when_they_were_read(monkeypatch, whole: int)
         for f in (lanes.compile(fn), fn)
     ]
     np.testing.assert_allclose(*pulled, rtol=1e-10, atol=1e-11)
+
+
+def test_a_value_is_read_before_something_else_may_be_written_there():
+    """Its address was made in an earlier block; the other one is only known when it runs."""
+    t = "<8 x float>"
+    lines = [
+        f"%v1 = getelementptr {t}, ptr %area9, i64 3",
+        "br label %here",
+        "here:",
+        f"%v2 = load {t}, ptr %v1, align 4",
+        f"%v3 = getelementptr {t}, ptr %area9, i64 %i7",
+        f"store {t} zeroinitializer, ptr %v3, align 4",
+        f"store {t} %v2, ptr %out0, align 4",
+    ]
+    ordered = [line.text for line in schedule(lines)]
+    assert sorted(ordered) == sorted(lines)
+    assert ordered.index(lines[3]) < ordered.index(lines[5])

@@ -6,7 +6,7 @@ Reading memory is left where it is: a value from before the loop would be read f
 
 import re
 
-from backflip.lanes.text import VALUE, Place, made_by, place_of, places_of
+from backflip.lanes.text import Line
 
 _INDEX = re.compile(r"%i(\d+)")
 _CHEAP = ("load", "getelementptr", "insertelement", "shufflevector", "zext", "icmp", "fcmp", "and", "or")
@@ -14,45 +14,42 @@ _CHEAP = ("load", "getelementptr", "insertelement", "shufflevector", "zext", "ic
 costlier to keep than to compare again"""
 
 
-def hoist(lines: list[str]) -> list[str]:
+def hoist(lines: list[Line]) -> list[Line]:
     """The same program; inner loops first, so that a value can leave several."""
     open_loops: list[int] = []
-    done: list[str] = []
-    places = places_of(lines)
+    done: list[Line] = []
     for line in lines:
-        if line.startswith("br label %pre"):
+        if line.text.startswith("br label %pre"):
             open_loops.append(len(done))
         done.append(line)
-        if line.startswith("done") and line.endswith(":"):
+        if line.text.startswith("done") and line.text.endswith(":"):
             start = open_loops.pop()
-            done[start:] = _lift(done[start:], places)
+            done[start:] = _lift(done[start:])
     return done
 
 
-def _lift(loop: list[str], places: dict[str, Place]) -> list[str]:
+def _lift(loop: list[Line]) -> list[Line]:
     """One loop, from the branch to it to the label behind it, after what does not change in it."""
-    writes = (line for line in loop if line.startswith("store") or "@llvm.masked.scatter" in line)
-    written = {place_of(line, places).area for line in writes}
-    inside = {line[3:-1] for line in loop if line.startswith("pre") and line.endswith(":")}
+    written = {line.place.area for line in loop if line.place and line.writes}
+    inside = {line.text[3:-1] for line in loop if line.text.startswith("pre") and line.text.endswith(":")}
     varying: set[str] = set()
-    fixed: dict[str, str] = {}
+    fixed: dict[str, Line] = {}
     for line in loop:
-        name, text = made_by(line)
-        if name is None:
-            varying.update(VALUE.findall(line.partition(" = ")[0]))
+        if not line.pure:
+            varying.add(line.name)
             continue
-        turns = any(n in inside for n in _INDEX.findall(text))
-        changes = text.startswith("load") and place_of(text, places).area in written
-        if turns or changes or any(v in varying for v in VALUE.findall(text)):
-            varying.add(name)
+        turns = "%i" in line.rest and any(n in inside for n in _INDEX.findall(line.rest))
+        changes = line.place and line.reads and line.place.area in written
+        if turns or changes or not varying.isdisjoint(line.uses):
+            varying.add(line.name)
         else:
-            fixed[name] = text
-    wanted = [name for name, text in fixed.items() if not text.startswith(_CHEAP)]
+            fixed[line.name] = line
+    wanted = [name for name, line in fixed.items() if not line.rest.startswith(_CHEAP)]
     leaving: set[str] = set()
     while wanted:
         name = wanted.pop()
         if name not in leaving:
             leaving.add(name)
-            wanted += [v for v in VALUE.findall(fixed[name]) if v in fixed]
-    out = [line for line in loop if made_by(line)[0] in leaving]
-    return out + [line for line in loop if made_by(line)[0] not in leaving]
+            wanted += [v for v in fixed[name].uses if v in fixed]
+    out = [line for line in loop if line.name in leaving]
+    return out + [line for line in loop if line.name not in leaving]

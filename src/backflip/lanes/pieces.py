@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from backflip.lanes.text import VALUE, place_of, places_of
+from backflip.lanes.text import VALUE, Line
 
 LENGTH = 700
 """Instructions of a piece, about"""
@@ -43,10 +43,10 @@ class Pieces(NamedTuple):
         return f"define internal void @run(ptr noalias %frame) nounwind {{\nentry:\n  {body}\n}}"
 
 
-def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
+def cut(lines: list[Line], ports: list[str], areas: dict[str, int]) -> Pieces:
     """`ports` are names of pointers that lie at the start of the frame; `areas` bytes by name follow."""
     parts = list(_parts(lines))
-    named = set(_PLACE.findall("\n".join(lines)))
+    named = {line.place.area for line in lines if line.place}
     frame = _Frame(ports, {name: size for name, size in areas.items() if name in named})
     writer = _Writer(parts, frame)
     texts: list[str] = []
@@ -60,20 +60,21 @@ def cut(lines: list[str], ports: list[str], areas: dict[str, int]) -> Pieces:
     return Pieces(texts, order, _up(frame.size))
 
 
-def _parts(lines: list[str]) -> Iterator[list[str] | str]:
+def _parts(lines: list[Line]) -> Iterator[list[Line] | str]:
     """Pieces, and between them the lines that turn the loops that are cut."""
-    ends = {line: i for i, line in enumerate(lines) if line.startswith("done")}
-    piece: list[str] = []
+    ends = {line.text: i for i, line in enumerate(lines) if line.text.startswith("done")}
+    piece: list[Line] = []
     whole = 0
     for i, line in enumerate(lines):
-        if line.startswith("br label %pre") and i >= whole:
-            end = ends[line.replace("br label %pre", "done") + ":"]
+        text = line.text
+        if text.startswith("br label %pre") and i >= whole:
+            end = ends[text.replace("br label %pre", "done") + ":"]
             whole = end + 1 if end - i <= WHOLE else 0
-        if i >= whole and (line.endswith(":") or line.startswith(("br", "%i", "%next", "%more"))):
+        if i >= whole and (text.endswith(":") or text.startswith(("br", "%i", "%next", "%more"))):
             if piece:
                 yield piece
             piece = []
-            yield line
+            yield text
             continue
         piece.append(line)
         if i + 1 >= whole and len(piece) >= LENGTH:
@@ -83,7 +84,7 @@ def _parts(lines: list[str]) -> Iterator[list[str] | str]:
         yield piece
 
 
-def _deaths(parts: list[list[str] | str]) -> dict[str, int]:
+def _deaths(parts: list[list[Line] | str]) -> dict[str, int]:
     """By name, the last piece that needs a value: one made before a loop and used in it, the loop's last."""
     found: dict[str, int] = {}
     born: dict[str, int] = {}
@@ -91,8 +92,8 @@ def _deaths(parts: list[list[str] | str]) -> dict[str, int]:
     loops: list[tuple[int, set[str]]] = []  # the first piece of every loop that is open, and what it uses
     for part in parts:
         if not isinstance(part, str):
-            born |= dict.fromkeys((name for name, _ in map(_named, part) if name), count)
-            used = {name for line in part for name in VALUE.findall(line)}
+            born |= dict.fromkeys((line.name for line in part if line.name), count)
+            used = {name for line in part for name in line.uses}
             found |= dict.fromkeys(used, count)
             count += 1
             for _, uses in loops:
@@ -213,14 +214,16 @@ def _type(text: str) -> str:
 class _Writer:
     """Writes pieces, one after the other."""
 
-    def __init__(self, parts: list[list[str] | str], frame: _Frame):
+    def __init__(self, parts: list[list[Line] | str], frame: _Frame):
         self.frame, self.last = frame, _deaths(parts)
+        self.dying: dict[int, list[str]] = {}
+        """values that wait, by the last piece that needs them"""
         self.again = _again([line for part in parts if not isinstance(part, str) for line in part])
         self.count = 0
         self.body: list[str] = []
         self.here: dict[str, str] = {}
 
-    def piece(self, lines: list[str]) -> str:
+    def piece(self, lines: list[Line]) -> str:
         """One function: values in memory are read where they are used, others stored as they come.
 
         LLVM would read all it can at the start, and put aside what it has no register for. Fences, which are
@@ -229,60 +232,53 @@ class _Writer:
         i, self.count = self.count, self.count + 1
         self.body, self.here, length = [], {}, 0
         for line in lines:
-            label = line.endswith(":")
+            label = line.text.endswith(":")
             if label or length >= REACH:
                 self.here, length = {}, 0
                 self.body += [] if label else ['fence syncscope("singlethread") seq_cst']
             length += not label
-            name, text = _named(line)
-            used = VALUE.sub(self._find, text)
-            self.body.append(f"{name} = {used}" if name else used)
-            if name:
-                self.here[name] = name
-                if self.last.get(name, i) > i and name not in self.again:
-                    self.body += _leave(name, text, self.frame)
-        self.frame.release([name for name in self.frame.waiting if self.last[name] <= i])
+            self.body.append(self._renamed(line.text, line.uses))
+            if line.name:
+                self.here[line.name] = line.name
+                if self.last.get(line.name, i) > i and line.name not in self.again:
+                    self.body += _leave(line.name, line.rest, self.frame)
+                    self.dying.setdefault(self.last[line.name], []).append(line.name)
+        self.frame.release(self.dying.pop(i, []))
         opened = self.frame.open("\n".join(self.body))
         text = "\n  ".join([*opened, *self.body, "ret void"])
         return f"define void @piece{i}(ptr noalias %frame) nounwind {{\nentry:\n  {text}\n}}"
 
-    def _find(self, match: re.Match[str]) -> str:
+    def _renamed(self, text: str, uses: list[str]) -> str:
+        """The text with the names by which values are known here."""
+        names = {name: self._find(name) for name in uses}
+        if all(name == here for name, here in names.items()):
+            return text
+        return VALUE.sub(lambda match: names.get(match[0], match[0]), text)
+
+    def _find(self, name: str) -> str:
         """The name by which a value is known here; it is made again or fetched if need be."""
-        name = match[0]
         if name not in self.here:
             kept = name in self.again or name in self.frame.waiting
             self.here[name] = f"{name}.{len(self.body)}" if kept else name
             if name in self.again:
-                text = VALUE.sub(self._find, self.again[name])
-                self.body.append(f"{self.here[name]} = {text}")
+                line = self.again[name]
+                self.body.append(f"{self.here[name]} = {self._renamed(line.rest, line.uses)}")
             elif kept:
                 self.body += _fetch(self.here[name], *self.frame.waiting[name])
         return self.here[name]
 
 
-def _named(line: str) -> tuple[str, str]:
-    """The name that a line gives a value, or none, and the rest."""
-    name, _, text = line.partition(" = ")
-    return (name, text) if name.startswith("%v") else ("", line)
-
-
-def _again(lines: list[str]) -> dict[str, str]:
-    """Values that are as cheap to make again as to keep, and how: what is read from memory that nobody writes
-    any more, and addresses there."""
-    places = places_of(lines)
-    written = {
-        place_of(line, places).area: i
-        for i, line in enumerate(lines)
-        if line.startswith("store") or "@llvm.masked.scatter" in line
-    }
-    found: dict[str, str] = {}
+def _again(lines: list[Line]) -> dict[str, Line]:
+    """Values that are as cheap to make again as to keep: what is read from memory that nobody writes any
+    more, and addresses there."""
+    written = {line.place.area: i for i, line in enumerate(lines) if line.place and line.writes}
+    found: dict[str, Line] = {}
     for i, line in enumerate(lines):
-        name, text = _named(line)
-        if not text.startswith(("getelementptr", "load <")):
+        if not line.place or not line.rest.startswith(("getelementptr", "load <")):
             continue
-        fixed = all(v in found for v in VALUE.findall(text)) and not _INDEX.search(text)
-        if fixed and (text.startswith("getelementptr") or written.get(place_of(text, places).area, -1) < i):
-            found[name] = text
+        fixed = all(v in found for v in line.uses) and not _INDEX.search(line.rest)
+        if fixed and (line.rest.startswith("getelementptr") or written.get(line.place.area, -1) < i):
+            found[line.name] = line
     return found
 
 

@@ -8,80 +8,91 @@ what it needs, depth first, and what nobody needs never comes.
 from collections.abc import Iterator
 
 from backflip.lanes.hoist import hoist
-from backflip.lanes.text import VALUE, Place, made_by, place_of, places_of
+from backflip.lanes.text import Line, Place, read
+
+_Visits = dict[str, dict[str | None, list[int]]]
+"""Lines that go to memory, by area and element"""
 
 
-def schedule(lines: list[str]) -> list[str]:
+def schedule(lines: list[str]) -> list[Line]:
     """The same program; values move only within their own block."""
-    blocks = list(_blocks(hoist(_needed(lines))))
-    used = [{name for line in block for name in VALUE.findall(made_by(line)[1])} for block in blocks]
-    ordered: list[str] = []
+    blocks = list(_blocks(hoist(_needed(read(lines)))))
+    used = [{name for line in block for name in line.uses} for block in blocks]
+    ordered: list[Line] = []
     for i, block in enumerate(blocks):
         later = set().union(*used[i + 1 :])
         ordered += _pull(block, later)
     return ordered
 
 
-def _needed(lines: list[str]) -> list[str]:
+def _needed(lines: list[Line]) -> list[Line]:
     """The lines without those whose value nobody uses, be it in memory.
 
     A loop may add up, turn by turn, what is asked of some elements only; nobody reads the others but itself.
     """
-    places = places_of(lines)
-    makers: dict[str, int] = {}
-    writers: dict[str, dict[str | None, list[int]]] = {}
+    makers = {line.name: i for i, line in enumerate(lines) if line.pure}
+    writers: _Visits = {}
+    wanted = []
     for i, line in enumerate(lines):
-        name, _ = made_by(line)
-        if name is not None:
-            makers[name] = i
-        elif line.startswith("store") and (place := place_of(line, places)).area.startswith("%area"):
-            writers.setdefault(place.area, {}).setdefault(place.element, []).append(i)
-    put = {i for area in writers.values() for wrote in area.values() for i in wrote}
-    wanted = [i for i, line in enumerate(lines) if made_by(line)[0] is None and i not in put]
+        if line.pure:
+            continue
+        if line.text.startswith("store") and line.place and line.place.area.startswith("%area"):
+            _at(writers, line.place).append(i)
+        else:
+            wanted.append(i)
     kept = [False] * len(lines)
     while wanted:
         i = wanted.pop()
         if kept[i]:
             continue
         kept[i] = True
-        _, text = made_by(lines[i])
-        wanted += [makers[v] for v in VALUE.findall(text) if v in makers]
-        if text.startswith("load") or "@llvm.masked.gather" in text:
-            place = place_of(text, places)
-            wrote = writers.get(place.area, {})
-            for element in wrote if place.element is None else (place.element, None):
-                wanted += wrote.get(element, [])
+        line = lines[i]
+        wanted += [makers[v] for v in line.uses if v in makers]
+        if line.place and line.reads:
+            wanted += _here(writers, line.place)
     return [line for line, keep in zip(lines, kept, strict=True) if keep]
 
 
-def _blocks(lines: list[str]) -> Iterator[list[str]]:
+def _at(visits: _Visits, place: Place) -> list[int]:
+    """Where lines that go to a place are noted down."""
+    return visits.setdefault(place.area, {}).setdefault(place.element, [])
+
+
+def _here(visits: _Visits, place: Place) -> list[int]:
+    """Lines that may go to a place."""
+    found = visits.get(place.area, {})
+    elements = found if place.element is None else (place.element, None)
+    return [i for element in elements for i in found.get(element, ())]
+
+
+def _blocks(lines: list[Line]) -> Iterator[list[Line]]:
     """Lines from one label to the next."""
     start = 0
     for i, line in enumerate(lines):
-        if line.endswith(":"):
+        if line.text.endswith(":"):
             yield lines[start:i]
             start = i
     yield lines[start:]
 
 
-def _pull(block: list[str], later: set[str]) -> list[str]:
+def _pull(block: list[Line], later: set[str]) -> list[Line]:
     """Effects in their order, each after the values it needs, which come depth first; at the end those
     that are only needed later."""
     makers: dict[str, int] = {}
     needs: list[list[int]] = []
     height: list[int] = []
+    loads: _Visits = {}
     for i, line in enumerate(block):
-        name, text = made_by(line)
         # the last of them comes first: what waits longest should be what was longest in the making
-        found = dict.fromkeys(makers[v] for v in VALUE.findall(text) if v in makers)
-        needs.append(sorted(found, key=height.__getitem__))
-        height.append(1 + height[needs[-1][-1]] if needs[-1] else 0)
-        if name is not None:
-            makers[name] = i
-    places = places_of(block)
-    loads = _loads(block, places)
+        found = {makers[v]: None for v in line.uses if v in makers}
+        needs.append(sorted(found, key=height.__getitem__) if len(found) > 1 else list(found))
+        height.append(1 + height[needs[-1][-1]] if found else 0)
+        if line.pure:
+            makers[line.name] = i
+            if line.place and line.reads:
+                _at(loads, line.place).append(i)
     done = [False] * len(block)
-    ordered: list[str] = []
+    ordered: list[Line] = []
 
     def bring(i: int) -> None:
         stack = [(i, False)]
@@ -101,20 +112,10 @@ def _pull(block: list[str], later: set[str]) -> list[str]:
             for name in makers:
                 if name in later:
                     bring(makers[name])
-        if made_by(line)[0] is None:
-            # what was read from an area before this write to it must not be read after
-            for load in loads.get(place_of(line, places).area, []) if line.startswith("store") else ():
+        if not line.pure:
+            # what was read from a place before this write to it must not be read after
+            for load in _here(loads, line.place) if line.place and line.writes else ():
                 if load < i:
                     bring(load)
             bring(i)
     return ordered
-
-
-def _loads(block: list[str], places: dict[str, Place]) -> dict[str, list[int]]:
-    """Loads of a block by the area they read."""
-    found: dict[str, list[int]] = {}
-    for i, line in enumerate(block):
-        text = line.partition(" = ")[2]
-        if text.startswith("load"):
-            found.setdefault(place_of(text, places).area, []).append(i)
-    return found

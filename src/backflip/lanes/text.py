@@ -1,19 +1,13 @@
-"""Lines of LLVM text, as far as passes over them have to read."""
+"""Lines of LLVM text, read as far as passes over them need."""
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 VALUE = re.compile(r"%v\d+")
 """names of values"""
 _POINTER = re.compile(r"ptr>? ([%@][\w.]+)")
 _ELEMENT = re.compile(r"getelementptr .+, ptr (%area\d+), i64 (\d+)")
-
-
-def made_by(line: str) -> tuple[str | None, str]:
-    """The name that a line gives a value, if it has no other effect, and the rest."""
-    name, equals, text = line.partition(" = ")
-    pure = equals and name.startswith("%v") and "@llvm.masked" not in text
-    return (name, text) if pure else (None, line)
 
 
 class Place(NamedTuple):
@@ -24,18 +18,47 @@ class Place(NamedTuple):
     """None: any"""
 
 
-def places_of(lines: list[str]) -> dict[str, Place]:
-    """Places by the names of addresses."""
+class Line(NamedTuple):
+    """One line."""
+
+    text: str
+    name: str
+    """of the value that it makes, if it makes one"""
+    rest: str
+    """how it makes it; the text, if it makes none"""
+    uses: list[str]
+    """values"""
+    place: Place | None
+    """in memory, that it reads, writes or points to"""
+    pure: bool
+    """whether all it does is make a value"""
+
+    @property
+    def reads(self) -> bool:
+        """Memory."""
+        return self.rest.startswith("load") or "@llvm.masked.gather" in self.rest
+
+    @property
+    def writes(self) -> bool:
+        """To memory."""
+        return self.text.startswith("store") or "@llvm.masked.scatter" in self.text
+
+
+def read(lines: Iterable[str]) -> list[Line]:
+    """Lines in order; addresses are made before they are used."""
     places: dict[str, Place] = {}
-    for line in lines:
-        name, equals, text = line.partition(" = ")
-        if equals and text.startswith("getelementptr"):
-            exact = _ELEMENT.fullmatch(text)
-            places[name] = Place(*exact.groups()) if exact else Place(place_of(text, places).area, None)
-    return places
-
-
-def place_of(line: str, places: dict[str, Place]) -> Place:
-    """The place that a line addresses."""
-    base = _POINTER.findall(line)[-1]
-    return places.get(base, Place(base, "0"))
+    found = []
+    for text in lines:
+        name, _, rest = text.partition(" = ")
+        if not name.startswith("%v"):
+            name, rest = "", text
+        place = None
+        if "ptr" in rest and (pointers := _POINTER.findall(rest)):
+            base = pointers[-1]
+            exact = _ELEMENT.fullmatch(rest)
+            place = Place(*exact.groups()) if exact else places.get(base, Place(base, "0"))
+            if rest.startswith("getelementptr"):
+                place = places[name] = place if exact else Place(place.area, None)
+        pure = bool(name) and "@llvm.masked" not in rest
+        found.append(Line(text, name, rest, VALUE.findall(rest), place, pure))
+    return found

@@ -1,8 +1,11 @@
 """Products and inverses of small matrices; leading axes broadcast.
 
 Products are single contractions, not sums written out: XLA compiles a step in a third of the time, and a
-compiler that works on scalars unrolls a contraction just as well.
+compiler that works on scalars unrolls a contraction just as well. Those that a step asks for a hundred times
+are traced once per shape (jit), and become part of whoever calls them (inline).
 """
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +23,7 @@ def dot(a: Array, b: Array) -> Array:
     return jnp.sum(a * b, -1)
 
 
+@partial(jax.jit, inline=True)
 def cross(a: Array, b: Array) -> Array:
     """a × b of 3-vectors."""
     ab = outer(a, b)
@@ -41,11 +45,13 @@ def transpose(A: Array) -> Array:
     return jnp.swapaxes(A, -1, -2)
 
 
+@partial(jax.jit, inline=True)
 def matvec(A: Array, x: Array) -> Array:
     """A x."""
     return jnp.einsum("...ij,...j->...i", A, x)
 
 
+@partial(jax.jit, inline=True)
 def vecmat(x: Array, A: Array) -> Array:
     """Aᵀ x: the components of x along the columns of A."""
     return jnp.einsum("...ij,...i->...j", A, x)

@@ -4,7 +4,8 @@
 
 Counts are instructions for one vector of robots, those of a sweep as often as it turns; the few that turn
 robots over and that compute atan2 are left out. Cycles are time times the clock, by a chain of additions and
-exclusive ors, each of which takes one cycle.
+exclusive ors, each of which takes one cycle. Cycles of pieces that are repeated, each on its own, tell what
+would be left if code and values were in the first cache.
 """
 
 import ctypes
@@ -31,7 +32,8 @@ from backflip.experiments.bench_machine import machine
 from backflip.experiments.bench_work import DT, SWEEPS
 from backflip.lanes import worker
 from backflip.lanes.kernel import kernel_ir
-from backflip.lanes.machine import lane_count
+from backflip.lanes.machine import _ENGINES as loaded
+from backflip.lanes.machine import Module, build, lane_count, load
 
 OUT = Path("results/bench/kernels.json")
 ROBOTS, CALLS, SAMPLES = 128, 20, 40
@@ -85,9 +87,8 @@ def kinds(line: str) -> Iterator[str]:
         yield "divide"
 
 
-def count(program: Any, shared: tuple[bool, ...]) -> tuple[Counter, int]:
-    """Instructions by kind, and the bytes of a vector's frame."""
-    modules = kernel_ir(program.closed, shared, True, lane_count(), 1)
+def count(modules: list[Module]) -> Counter:
+    """Instructions by kind."""
     assert "phi" not in modules[0].text.partition("@run(")[2].partition("\n}")[0], "a sweep was cut"
     found: Counter = Counter()
     for module in modules:
@@ -96,8 +97,58 @@ def count(program: Any, shared: tuple[bool, ...]) -> tuple[Counter, int]:
             found["in sweeps"] += len(part.lines) * part.turns * (part.turns > 1)
             for line in part.lines:
                 found.update(dict.fromkeys(kinds(line), part.turns))
-    frame = re.search(r"%frames = alloca \[(\d+) x i8\]", modules[0].text)
-    return found, int(frame[1]) if frame else 0
+    return found
+
+
+class Footprint(NamedTuple):
+    """What of a kernel goes through the caches for every vector of robots."""
+
+    code_bytes: int
+    frame_bytes: int
+    seconds_repeated: float
+    """of all pieces, each repeated until it is in the first cache, as far as it has room there"""
+
+
+def footprint(modules: list[Module]) -> Footprint:
+    """Run piece after piece, on zeros."""
+    load(build(modules))
+    engines = loaded[-len(modules) :]
+    objects = [llvm.ObjectFileRef.from_data(worker.assemble(module.text)) for module in modules]
+    code = sum(section.size() for o in objects for section in o.sections() if section.is_text())
+    size = int(re.findall(r"%frame = alloca \[(\d+) x i8\]", modules[0].text)[0])
+    ports = len(re.findall(r"%port\d+ = ", modules[0].text))
+    memory = ctypes.create_string_buffer(size + (ports + 2) * PORT)
+    start = -(-ctypes.addressof(memory) // PORT) * PORT
+    first = start + -(-size // PORT) * PORT
+    (ctypes.c_uint64 * ports).from_address(start)[:] = [first + PORT * i for i in range(ports)]
+    repeat = function(REPEAT, "repeat", None, *[ctypes.c_uint64] * 3)
+    seconds, i = 0.0, 0
+    while address := next(filter(None, (e.get_function_address(f"piece{i}") for e in engines)), 0):
+        seconds += least(lambda address=address: repeat(address, start, TIMES)) / TIMES
+        i += 1
+    return Footprint(code, size, seconds)
+
+
+PORT, TIMES = 1 << 15, 400
+"""[bytes] of an argument, at most, for a vector of robots; how often a piece is repeated"""
+REPEAT = """define void @repeat(ptr %piece, ptr %frame, i64 %times) {
+entry: br label %loop
+loop:
+%i = phi i64 [ 0, %entry ], [ %next, %loop ]
+call void %piece(ptr %frame)
+%next = add i64 %i, 1
+%more = icmp ult i64 %next, %times
+br i1 %more, label %loop, label %done
+done: ret void
+}"""
+
+
+def function(text: str, name: str, *types: Any) -> Callable[..., Any]:
+    """A function of LLVM text: its result, then its arguments."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), worker.machine())
+    engine.finalize_object()
+    loaded.append(engine)
+    return ctypes.CFUNCTYPE(*types)(engine.get_function_address(name))
 
 
 def calls(jaxpr: Any) -> Iterator[Any]:
@@ -123,9 +174,7 @@ loop:
 br i1 %more, label %loop, label %done
 done: ret i64 %y50
 }}"""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), worker.machine())
-    engine.finalize_object()
-    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.get_function_address("chain"))
+    run = function(text, "chain", ctypes.c_int64, ctypes.c_int64)
     turns = 200_000
     return 100 * turns / least(lambda: run(turns))
 
@@ -165,7 +214,9 @@ def main() -> None:
     found = {"clock_GHz": hertz / 1e9, "lanes": lane_count(), "per_cycle": PER_CYCLE}
     for name, f in (("forward", forward), ("backward", backward)):
         *_, eqn = calls(jax.make_jaxpr(f)(states, u).jaxpr)
-        counted, frame = count(eqn.params["program"], tuple(not b for b in eqn.params["batched"]))
+        shared = tuple(not b for b in eqn.params["batched"])
+        modules = kernel_ir(eqn.params["program"].closed, shared, True, lane_count(), 1)
+        counted, passing = count(modules), footprint(modules)
         program = jax.jit(f)
         jax.block_until_ready(program(states, u))
         seconds = least(lambda program=program: program(states, u)) / CALLS / ROBOTS
@@ -173,9 +224,11 @@ def main() -> None:
         cycles = seconds * lane_count() * hertz
         found[name] = {
             "instructions": dict(counted),
-            "frame_bytes": frame,
+            "code_bytes": passing.code_bytes,
+            "frame_bytes": passing.frame_bytes,
             "us_per_robot_step": seconds * 1e6,
             "cycles": cycles,
+            "cycles_repeated": passing.seconds_repeated * hertz,
             "instructions_per_cycle": counted["all"] / cycles,
             "least_cycles": max(bounds.values()),
             "bound_by": max(bounds, key=bounds.__getitem__),

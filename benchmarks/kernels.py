@@ -5,7 +5,8 @@
 Counts are instructions for one vector of robots, those of a sweep as often as it turns; the few that turn
 robots over and that compute atan2 are left out. Cycles are time times the clock, by a chain of additions and
 exclusive ors, each of which takes one cycle. Cycles of pieces that are repeated, each on its own, tell what
-would be left if code and values were in the first cache.
+would be left if code and values were in the first cache; they run on zeros, so take it as a hint. The size of
+the code is that of all of it.
 """
 
 import ctypes
@@ -117,10 +118,11 @@ def footprint(modules: list[Module]) -> Footprint:
     code = sum(section.size() for o in objects for section in o.sections() if section.is_text())
     size = int(re.findall(r"%frame = alloca \[(\d+) x i8\]", modules[0].text)[0])
     ports = len(re.findall(r"%port\d+ = ", modules[0].text))
-    memory = ctypes.create_string_buffer(size + (ports + 2) * PORT)
-    start = -(-ctypes.addressof(memory) // PORT) * PORT
-    first = start + -(-size // PORT) * PORT
-    (ctypes.c_uint64 * ports).from_address(start)[:] = [first + PORT * i for i in range(ports)]
+    wide = max(map(int, re.findall(r"= alloca \[(\d+) x <", modules[0].text))) * 4 * lane_count()
+    memory = ctypes.create_string_buffer(size + (ports + 1) * (wide + 64) + 64)
+    start = -(-ctypes.addressof(memory) // 64) * 64
+    places = [start + -(-size // 64) * 64 + (wide + 64) // 64 * 64 * i for i in range(ports)]
+    (ctypes.c_uint64 * ports).from_address(start)[:] = places
     repeat = function(REPEAT, "repeat", None, *[ctypes.c_uint64] * 3)
     seconds, i = 0.0, 0
     while address := next(filter(None, (e.get_function_address(f"piece{i}") for e in engines)), 0):
@@ -129,8 +131,8 @@ def footprint(modules: list[Module]) -> Footprint:
     return Footprint(code, size, seconds)
 
 
-PORT, TIMES = 1 << 15, 400
-"""[bytes] of an argument, at most, for a vector of robots; how often a piece is repeated"""
+TIMES = 400
+"""how often a piece is repeated"""
 REPEAT = """define void @repeat(ptr %piece, ptr %frame, i64 %times) {
 entry: br label %loop
 loop:

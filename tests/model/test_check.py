@@ -249,3 +249,16 @@ def test_a_rollout_without_steps_asks_for_them(arm):
 def test_angles_of_the_wrong_number_say_both(arm):
     with pytest.raises(ValueError, match=r"angles has shape \(3,\).*1 coordinates"):
         bf.rest(arm, jnp.zeros(3))
+
+
+def test_a_model_keeps_its_numbers_when_the_arrays_it_was_given_change():
+    """JAX takes over arrays that happen to lie well in memory instead of copying them."""
+    room = np.zeros(64, np.float32)
+    start = (-room.ctypes.data % 64) // 4
+    gravity = room[start : start + 3]
+    gravity[2] = -9.81
+    b = bf.Builder(gravity=gravity)
+    b.add_body("ball", shape=bf.Sphere(0.1))
+    model = b.build()
+    gravity[2] = 5
+    np.testing.assert_allclose(model.gravity, [0, 0, -9.81])

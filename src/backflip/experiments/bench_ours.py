@@ -123,7 +123,7 @@ def _scheme() -> bf.Scheme:
 
 def _starts(model: bf.Model, count: int) -> bf.State:
     """Where `count` robots start: at rest."""
-    return jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape)), bf.rest(model))
+    return jax.device_put(jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape)), bf.rest(model)))
 
 
 def _weights(job: Job) -> list[Array]:

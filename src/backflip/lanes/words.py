@@ -20,14 +20,17 @@ def _said(closed: Inner) -> Iterator[str]:
     numbers: dict[Any, int] = {}
     kinds: dict[Any, str] = {}
 
-    def new(v: Any) -> str:
-        numbers[v] = len(numbers)
+    def kind(v: Any) -> str:
         if v.aval not in kinds:
             kinds[v.aval] = str(v.aval)
         return kinds[v.aval]
 
+    def new(v: Any) -> str:
+        numbers[v] = len(numbers)
+        return kind(v)
+
     def old(v: Any) -> str:
-        return _number(v.val) if isinstance(v, core.Literal) else str(numbers[v])
+        return f"{kind(v)}:{_number(v.val)}" if isinstance(v, core.Literal) else str(numbers[v])
 
     yield from map(_number, getattr(closed, "consts", ()))
     yield " ".join(map(new, [*jaxpr.constvars, *jaxpr.invars]))
@@ -44,7 +47,8 @@ def _value(value: Any) -> Iterator[str]:
     """A parameter; of a function, which only derivatives depend on, the name."""
     if isinstance(value, Inner):
         yield from _said(value)
-    elif isinstance(value, tuple | list) and any(isinstance(v, Inner) for v in value):
+    elif isinstance(value, tuple | list):
+        yield str(len(value))
         for v in value:
             yield from _value(v)
     elif isinstance(value, np.ndarray) or hasattr(value, "aval"):

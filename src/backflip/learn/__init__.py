@@ -56,3 +56,7 @@ def __getattr__(name: str) -> Any:
     from backflip.learn.levenberg import levenberg_marquardt
 
     return levenberg_marquardt
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,8 +30,8 @@ def pack(said: Description) -> Model:
         | _actuator_leaves(said)
     )
     dtype = jnp.result_type(float)
-    # jnp.asarray would compile a copy for every shape
-    arrays = jax.device_put({name: np.asarray(value, dtype) for name, value in leaves.items()})
+    # jnp.asarray would compile a copy for every shape, device_put may keep the very array it is given
+    arrays = jax.device_put({name: np.array(value, dtype) for name, value in leaves.items()})
     return Model(**arrays, topology=topology)
 
 

@@ -259,3 +259,12 @@ def test_mistakes_are_told_kindly(what):
     do, told = MISTAKES[what]
     with pytest.raises(ValueError, match=told):
         do()
+
+
+def test_all_that_could_be_scaled_together_are_named_however_little_some_show():
+    u, v, w = np.random.default_rng(0).normal(size=(3, 50))
+    J = np.stack([10 * u, -10 * u + 0.1 * v, -0.1 * v, w], -1).astype(np.float32)
+    names = ("mass", "torque", "inertia", "length")
+    sure = certainty(names, np.ones(4), np.ones(4), J, 1e-6)
+    assert sure.hidden == (("mass", "torque", "inertia"),)
+    np.testing.assert_array_equal(np.isinf(sure.error), [True, True, True, False])

@@ -9,7 +9,7 @@ UNSURE = 1.0
 """standard error of a free number (the logarithm of a positive parameter, or a plain one in units of its
 first guess) from which on the data say nothing of it"""
 TAKES_PART = 0.3
-"""least weight of a parameter in a direction that cannot be seen, from which on it is named"""
+"""least weight of a free number in a direction that cannot be seen, from which on its parameter is named"""
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,13 @@ def certainty(names: tuple[str, ...], value: Any, slope: Any, J: Any, noise: flo
     _, singular, directions = np.linalg.svd(units, full_matrices=False)
     blind = singular < tiny * singular[0] if singular.size else np.zeros(0, bool)
     which = np.flatnonzero(seen)
-    hidden += [tuple(names[which[k]] for k in _part_of(d)) for d in directions[blind]]
+    # of a direction that cannot be seen, rounding turns about this part towards the next that can
+    turned = max(singular[blind], default=0) / min(singular[~blind], default=1)
+    groups = [which[_part_of(np.where(np.abs(d) > turned, d, 0) / length[seen])] for d in directions[blind]]
+    hidden += [tuple(names[i] for i in group) for group in groups]
     dark = ~seen
-    for d in directions[blind]:
-        dark[which[_part_of(d)]] = True
+    for group in groups:
+        dark[group] = True
     # a direction that cannot be seen is as uncertain as rounding allows, for all that take part in it
     floor = tiny * singular[0] if singular.size else 1.0
     inverse = (directions.T / np.maximum(singular, floor) ** 2) @ directions

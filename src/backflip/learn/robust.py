@@ -40,7 +40,7 @@ def _check(name: str, width: float) -> None:
 
 
 class Huber(Loss):
-    """r² up to `width` standard deviations of the noise, from there on 2·width·|r| − width²."""
+    """r² up to `width` standard deviations of the noise, from there on 2·width·abs(r) − width²."""
 
     width: float = eqx.field(static=True, default=1.5)
 
@@ -48,7 +48,7 @@ class Huber(Loss):
         _check("Huber", self.width)
 
     def bend(self, r: Array) -> Array:
-        """± √(2 width |r| − width²) beyond the width."""
+        """± √(2 width abs(r) − width²) beyond the width."""
         far = jnp.abs(r) > self.width
         safe = jnp.where(far, jnp.abs(r), self.width)
         return jnp.where(far, jnp.sign(r) * jnp.sqrt(self.width * (2 * safe - self.width)), r)

@@ -112,10 +112,14 @@ class Footprint(NamedTuple):
 
 def footprint(modules: list[Module]) -> Footprint:
     """Run piece after piece, on zeros."""
-    load(build(modules))
-    engines = loaded[-len(modules) :]
-    objects = [llvm.ObjectFileRef.from_data(worker.assemble(module.text)) for module in modules]
-    code = sum(section.size() for o in objects for section in o.sections() if section.is_text())
+    built = build(modules)
+    load(built)
+    engines, code = loaded[-len(modules) :], 0
+    contents, _, rest = built.partition(b"\n")
+    for length, _ in json.loads(contents):
+        sections = llvm.ObjectFileRef.from_data(rest[:length]).sections()
+        code += sum(section.size() for section in sections if section.is_text())
+        rest = rest[length:]
     size = int(re.findall(r"%frame = alloca \[(\d+) x i8\]", modules[0].text)[0])
     ports = len(re.findall(r"%port\d+ = ", modules[0].text))
     wide = max(map(int, re.findall(r"= alloca \[(\d+) x <", modules[0].text))) * 4 * lane_count()

@@ -31,7 +31,6 @@ from backflip.learn import (
     fade,
     health,
     identify,
-    levenberg_marquardt,
     limit,
     positive,
     return_to_best,
@@ -41,6 +40,7 @@ from backflip.learn import (
     windows,
     within,
 )
+from backflip.learn.levenberg import levenberg_marquardt
 from backflip.model import (
     IMU,
     AngularVelocity,

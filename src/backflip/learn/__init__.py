@@ -6,8 +6,6 @@ may touch   math, solve, geometry, model, dynamics, sense, control, keep
 never knows pictures, experiments
 """
 
-from typing import TYPE_CHECKING, Any
-
 from backflip.learn.between import clip, cut, fade, limit
 from backflip.learn.certainty import Certainty
 from backflip.learn.health import Health, health
@@ -18,9 +16,6 @@ from backflip.learn.recording import Recording, windows
 from backflip.learn.robust import Cauchy, Huber, Square
 from backflip.learn.rollout import Trajectory, rollout
 from backflip.learn.train import Log, train
-
-if TYPE_CHECKING:
-    from backflip.learn.levenberg import levenberg_marquardt
 
 __all__ = [
     "Cauchy",
@@ -37,7 +32,6 @@ __all__ = [
     "fade",
     "health",
     "identify",
-    "levenberg_marquardt",
     "limit",
     "positive",
     "return_to_best",
@@ -47,16 +41,3 @@ __all__ = [
     "windows",
     "within",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """levenberg_marquardt, for which optimistix is imported, when somebody asks for it."""
-    if name != "levenberg_marquardt":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from backflip.learn.levenberg import levenberg_marquardt
-
-    return levenberg_marquardt
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

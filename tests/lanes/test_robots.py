@@ -26,22 +26,14 @@ NOISE = 1e-6
 """an array this much smaller than the largest of its tree is rounding of something that cancels"""
 
 
-TOO_COARSE = {
-    "dog": "its VJP is off by 2.1e-5, where 1.1e-5 is asked",
-    "quadruped17": "its VJP by friction is off by 2.2e-4, where 1.2e-4, five times XLA's own error, is asked",
-}
-"""what is not reached in float32; not run, for each takes more than a minute"""
-
-
 def slow(name: str) -> Any:
     """A robot that XLA takes long to compile."""
     return pytest.param(name, marks=pytest.mark.slow)
 
 
-def robots_to_check(always: str, unreached: dict[str, str] | None = None) -> list:
+def robots_to_check(always: str) -> list:
     """Every robot; those that are not looked at `always` are slow, since XLA takes long to compile them."""
     marks = {n: [pytest.mark.slow] for n in robots.__all__ if n not in always.split()}
-    marks |= {n: [pytest.mark.xfail(run=False, reason=why)] for n, why in (unreached or {}).items()}
     return [pytest.param(n, marks=marks.get(n, ())) for n in sorted(robots.__all__)]
 
 
@@ -141,7 +133,7 @@ def test_one_robot_alone_is_the_first_of_a_batch(name: str) -> None:
     assert_within(1e-12, errors(alone, jax.tree.map(lambda x: x[0], among)), "alone")
 
 
-@pytest.mark.parametrize("name", robots_to_check("ball", TOO_COARSE))
+@pytest.mark.parametrize("name", robots_to_check("ball"))
 def test_step_and_vjp_are_those_of_xla_to_1e_5_or_to_the_coarseness_of_float32(name: str) -> None:
     model = robot(name)
     us, cts = random_controls(model)

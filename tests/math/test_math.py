@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from jax.test_util import check_grads
 from scipy.spatial.transform import Rotation
 
 from backflip import math as bm
@@ -65,6 +66,23 @@ def test_whiten_is_a_lower_root_of_the_inverse(n):
     W = jax.jit(bm.whiten)(A)
     np.testing.assert_allclose(bm.transpose(W) @ W, np.linalg.inv(A), rtol=1e-8, atol=1e-8)
     np.testing.assert_array_equal(jnp.triu(W, 1), 0)
+
+
+def test_symmetric_products_are_those_of_numpy_and_so_are_their_derivatives():
+    random = np.random.default_rng(0)
+    A, R, B = random.normal(size=(2, 4, 5)), random.normal(size=(2, 3, 4)), random.normal(size=(2, 4, 4))
+    B = B + B.swapaxes(-1, -2)
+    np.testing.assert_allclose(bm.gram(A), A @ A.swapaxes(-1, -2), atol=1e-14)
+    np.testing.assert_allclose(bm.turned(R, B), R @ B @ R.swapaxes(-1, -2), atol=1e-14)
+    check_grads(bm.gram, (A,), 1, atol=1e-8, rtol=1e-8)
+    check_grads(lambda R, half: bm.turned(R, half + bm.transpose(half)), (R, B), 1, atol=1e-8, rtol=1e-8)
+
+
+@quick
+@given(turns, arrays(float, (3, 3), elements=st.floats(-1e-3, 1e-3)))
+def test_orthonormal_has_the_derivative_of_differences(turn, noise):
+    R = Rotation.from_rotvec(turn).as_matrix() + noise
+    check_grads(orthonormal, (R,), 1, eps=1e-5, atol=1e-7, rtol=1e-7)
 
 
 def test_inverse3_needs_no_symmetry():

@@ -20,7 +20,7 @@ from backflip.dynamics.assemble import (
 from backflip.dynamics.close import close
 from backflip.dynamics.contacts import collide
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
-from backflip.dynamics.motion import Motion, drift, inertias, precession
+from backflip.dynamics.motion import Motion, fly, inertias
 from backflip.dynamics.tree import Branch, branches_of, mobility, respond, velocities
 from backflip.math import cross, matvec, orthonormal, rotate
 from backflip.model import Bodies, Model, State, bodies_of
@@ -55,17 +55,14 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     start = Motion(state.p_WB, state.R_WB, state.v_WB, state.w_WB)
 
     planar = model.topology.planar
-    mid = drift(bodies, start, h, planar)
-    inertia = inertias(bodies, mid.R)
-    L = matvec(inertia, mid.w)
-    alone = jnp.zeros_like(mid.w) if planar else precession(bodies, mid.R, mid.w, L)
+    mid, L, alone = fly(bodies, start, h, planar)
     joints = all_joints(model, bodies, mid, alone)
     moves = coordinate_rows(model, joints)
-    branches, smooth = _without_rows(model, bodies, mid, inertia, L, joints, moves, u, dt)
+    branches, smooth = _without_rows(model, bodies, mid, L, joints, moves, u, dt)
     twist, shift, force = _with_rows(
         scheme, model, bodies, mid, joints, moves, branches, smooth, state.force, u
     )
-    end = drift(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h, planar)
+    end = fly(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h, planar).end
 
     # an impulse that struck before mid-step has moved its bodies for longer
     end = end._replace(p=end.p + shift[:, :3], R=orthonormal(rotate(shift[:, 3:], end.R)))
@@ -94,12 +91,12 @@ def _check(model: Model, state: State, u: Array | None) -> Array:
 
 
 def _without_rows(
-    model: Model, bodies: Bodies, mid: Motion, inertia: Array, L: Array, joints: dict[str, Joints],
-    moves: Coordinates, u: Array, dt: float,
+    model: Model, bodies: Bodies, mid: Motion, L: Array, joints: dict[str, Joints], moves: Coordinates,
+    u: Array, dt: float,
 ) -> tuple[tuple[Branch, ...], Array]:  # fmt: skip
     """The tree, and twists (n, 6) after all forces with its joints holding, but no rows yet."""
     drag, effort = _springs(model, joints, dt)
-    branches = branches_of(model.topology, bodies, mid, inertia, joints, drag, dt)
+    branches = branches_of(model.topology, bodies, mid, inertias(bodies, mid.R), joints, drag, dt)
     push = dt * _wrenches(model, bodies, mid, moves, u)
     still = jnp.concatenate([bodies.mass[:, None] * mid.v, L], -1)
     by_branch = {}
@@ -176,11 +173,12 @@ def _with_rows(
     moves_rows = mobility(branches, rows.J)
     soft = soft_joints(model, joints)
     first = rows.lower.shape[0] - len(soft)
-    rows = soften_rows(model, rows, soft, first, moves_rows.diagonal(), dt)
+    diagonal = moves_rows.diagonal()
+    rows = soften_rows(model, rows, soft, first, diagonal, dt)
     flat_J = rows.J.reshape(rows.target.shape[0], -1)
     velocity = flat_J @ smooth.reshape(-1)
     impulse = scheme.solver.solve(rows, moves_rows, velocity)
-    struck = _struck(rows, moves_rows.diagonal(), velocity, impulse)
+    struck = _struck(rows, diagonal, velocity, impulse)
     wrench = jnp.stack([impulse, rows.early * struck]) @ flat_J
     kick, shift = respond(branches, wrench.reshape(2, *smooth.shape))
     return smooth + kick, shift, impulse / dt

@@ -15,7 +15,7 @@ from jax import Array
 
 from backflip.dynamics.joints import Joints
 from backflip.dynamics.motion import Motion
-from backflip.math import cross, matmul, matvec, skew, transpose, vecmat, whiten
+from backflip.math import cross, gram, matmul, matvec, skew, transpose, vecmat, whiten
 from backflip.model import Bodies, Topology
 from backflip.model.facts import FREEDOMS, WORLD, Group
 from backflip.solve import Mobility
@@ -67,10 +67,9 @@ def branches_of(
             D = matmul(transpose(S), U) + extra[..., None] * jnp.eye(S.shape[-1], dtype=U.dtype)
         root = whiten(D) if D.shape[-1] else D
         apart = at.p[index] - jnp.where(parents[:, None] == WORLD, 0, at.p[parents])
-        branch = Branch(index, parents, apart, S, U, root, matmul(transpose(root), root), here, bias)
+        branch = Branch(index, parents, apart, S, U, root, gram(transpose(root)), here, bias)
         if branch.hung:
-            gives = matmul(U, transpose(root))
-            left = here - matmul(gives, transpose(gives)) if S.shape[-1] else here
+            left = here - gram(matmul(U, transpose(root))) if S.shape[-1] else here
             inertia = inertia.at[parents].add(_carry_inertia(left, apart))
         branches.append(branch)
     return tuple(reversed(branches))

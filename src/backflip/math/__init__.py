@@ -11,6 +11,7 @@ Small products are single contractions: they trace and compile fast, and run fus
 from backflip.math.linalg import (
     cross,
     dot,
+    gram,
     inverse,
     inverse3,
     matmul,
@@ -18,6 +19,7 @@ from backflip.math.linalg import (
     outer,
     skew,
     transpose,
+    turned,
     vecmat,
     whiten,
 )
@@ -27,6 +29,7 @@ from backflip.math.smooth import norm, safe_divide, saturate, smallest, unit
 __all__ = [
     "cross",
     "dot",
+    "gram",
     "inverse",
     "inverse3",
     "matmul",
@@ -42,6 +45,7 @@ __all__ = [
     "skew",
     "smallest",
     "transpose",
+    "turned",
     "unit",
     "vecmat",
     "whiten",

@@ -62,6 +62,25 @@ def matmul(A: Array, B: Array) -> Array:
     return A @ B
 
 
+def gram(A: Array) -> Array:
+    """A Aᵀ."""
+    return _mirrored(A, A)
+
+
+def turned(R: Array, A: Array) -> Array:
+    """R A Rᵀ of symmetric A."""
+    return _mirrored(matmul(R, A), R)
+
+
+def _mirrored(A: Array, B: Array) -> Array:
+    """A Bᵀ that is known to be symmetric: what stands on both sides of the diagonal is computed once."""
+    n = A.shape[-2]
+    i, j = np.triu_indices(n)
+    place = np.zeros((n, n), int)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    return dot(A[..., i, :], B[..., j, :])[..., place]
+
+
 def inverse3(A: Array) -> Array:
     """A⁻¹ of 3x3 matrices by cofactors."""
     a, b, c = A[..., 0, :], A[..., 1, :], A[..., 2, :]
@@ -79,7 +98,7 @@ def whiten(A: Array) -> Array:
     # A = [P Q; Qᵀ S], W = [W_P 0; −W_C Eᵀ W_P  W_C],  E = W_P Q,  C = S − Eᵀ E
     W_P = whiten(P)
     E = matmul(W_P, Q)
-    W_C = whiten(S - matmul(transpose(E), E))
+    W_C = whiten(S - gram(transpose(E)))
     below = -matmul(matmul(W_C, transpose(E)), W_P)
     top = jnp.concatenate([W_P, jnp.zeros_like(Q)], -1)
     return jnp.concatenate([top, jnp.concatenate([below, W_C], -1)], -2)

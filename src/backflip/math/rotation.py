@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.math.linalg import cross, dot, matmul, outer, skew, transpose
+from backflip.math.linalg import cross, dot, matmul, outer, skew
 
 
 def rotation_about(turn: Array) -> Array:
@@ -27,8 +27,16 @@ def rotate(turn: Array, R: Array) -> Array:
 
 
 def orthonormal(R: Array) -> Array:
-    """R (3I − RᵀR) / 2: one Newton step towards the nearest rotation (Premerlani and Bizard 2009)."""
-    return 1.5 * R - 0.5 * matmul(R, matmul(transpose(R), R))
+    """A rotation near R, which is nearly one: the error squares. The third column is made of the others."""
+    x, y = R[..., :, 0], R[..., :, 1]
+    x = _nearly_unit(x)
+    y = _nearly_unit(y - x * dot(x, y)[..., None])
+    return jnp.stack([x, y, cross(x, y)], -1)
+
+
+def _nearly_unit(x: Array) -> Array:
+    """x / |x| by one Newton step from 1."""
+    return x * (1.5 - 0.5 * dot(x, x))[..., None]
 
 
 def relative_rotation_vector(R_WA: Array, R_WB: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from backflip.geometry import Bulk, bulk
-from backflip.math import dot, inverse3, matmul, matvec, outer, transpose
+from backflip.math import dot, inverse3, matmul, matvec, outer, turned
 from backflip.model.model import Model
 
 
@@ -88,8 +88,7 @@ def _sum(arrays: list[Array]) -> Array:
 
 def _about(R: Array, one: Bulk, d: Array) -> Array:
     """Inertia per mass of a shape about a point −d from its centre: R J Rᵀ + |d|² I − d dᵀ (Steiner)."""
-    J = matmul(matmul(R, one.inertia), transpose(R))
-    return J + dot(d, d) * jnp.eye(3, dtype=d.dtype) - outer(d, d)
+    return turned(R, one.inertia) + dot(d, d) * jnp.eye(3, dtype=d.dtype) - outer(d, d)
 
 
 def shape_poses(model: Model, bodies: Bodies, p_WB: Array, R_WB: Array) -> tuple[Array, Array]:

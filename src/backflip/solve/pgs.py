@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.math import smallest
+from backflip.math import gram, smallest
 from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Unrolled
@@ -174,7 +174,9 @@ def _arrange(rows: Rows, mobility: Mobility, velocity: Array) -> tuple[_Scalars,
     scalars = _Scalars(share[0], back, offset[0], softness[0], steps[0], rows.lower, rows.upper)
     patches = []
     for i, friction in enumerate(rows.friction, 1):
-        A, back = (jnp.einsum("mcif,mdjf->mcidj", share[i], x) for x in (share[i], _before(share[i])))
+        m, c, _, f = share[i].shape
+        A = gram(share[i].reshape(m, 3 * c, f)).reshape(m, c, 3, c, 3)
+        back = jnp.einsum("mcif,mdjf->mcidj", share[i], _before(share[i]))
         patches.append(_Patches(share[i], A, back, offset[i], softness[i], holds[i], friction))
     return scalars, patches
 

@@ -44,7 +44,7 @@ class Mobility(NamedTuple):
 
     def diagonal(self) -> Array:
         """(r,) [1/kg] how every row moves itself."""
-        return jnp.sum(self.share * self.share, -1)
+        return jnp.sum(jnp.square(self.share), -1)
 
 
 def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float) -> tuple[Array, Array]:

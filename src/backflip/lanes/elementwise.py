@@ -56,10 +56,10 @@ def _fold(f: Callable, kind: str, signed: bool, *elements: Element) -> Element:
 
 def add(e: Emitter, kind: str, signed: bool, a: Element, b: Element) -> Element:
     """a + b."""
-    if known(a, b):
-        return _fold(operator.add, kind, signed, a, b)
     if is_zero(a) or is_zero(b):
         return b if is_zero(a) else a
+    if known(a, b):
+        return _fold(operator.add, kind, signed, a, b)
     return _two(e, "fadd" if kind in FLOATS else "add", kind, a, b)
 
 
@@ -76,8 +76,6 @@ def sub(e: Emitter, kind: str, signed: bool, a: Element, b: Element) -> Element:
 
 def mul(e: Emitter, kind: str, signed: bool, a: Element, b: Element) -> Element:
     """a b."""
-    if known(a, b):
-        return _fold(operator.mul, kind, signed, a, b)
     for x, y in ((a, b), (b, a)):
         if known(x):
             if x == 0:
@@ -86,6 +84,8 @@ def mul(e: Emitter, kind: str, signed: bool, a: Element, b: Element) -> Element:
                 return y
             if x == -1:
                 return neg(e, kind, signed, y)
+    if known(a, b):
+        return _fold(operator.mul, kind, signed, a, b)
     return _two(e, "fmul" if kind in FLOATS else "mul", kind, a, b)
 
 

@@ -68,13 +68,18 @@ class Module(NamedTuple):
     exports: list[str]
 
 
-def build(modules: list[Module]) -> bytes:
-    """Object code: the first module's made here, the others' at the same time in processes of their own."""
+def build(modules: list[Module], meanwhile: Callable[[], Any] = lambda: None) -> bytes:
+    """Object code: the first module's made here, the others' at the same time in processes of their own.
+
+    LLVM leaves Python alone, so `meanwhile` something else can be done.
+    """
     from backflip.lanes.worker import assemble
 
-    with ThreadPoolExecutor(max(1, len(modules) - 1)) as pool:
+    with ThreadPoolExecutor(len(modules)) as pool:
+        first = pool.submit(assemble, modules[0].text)
         others = pool.map(_assemble_elsewhere, [module.text for module in modules[1:]])
-        objects = [assemble(modules[0].text), *others]
+        meanwhile()
+        objects = [first.result(), *others]
     contents = [(len(o), m.exports) for o, m in zip(objects, modules, strict=True)]
     return json.dumps(contents).encode() + b"\n" + b"".join(objects)
 
@@ -119,11 +124,11 @@ def _engine(code: bytes) -> Any:
     return engine
 
 
-def register(key: str, modules: Callable[[], list[Module]]) -> str:
+def register(key: str, modules: Callable[[], list[Module]], meanwhile: Callable[[], Any]) -> str:
     """Name of the XLA custom call for a kernel; built, or fetched from disk, if it is not there yet."""
     name = f"backflip_lanes_{key[:32]}"
     if name not in _REGISTERED:
-        code = store.fetch(key, lambda: build(modules()))
+        code = store.fetch(key, lambda: build(modules(), meanwhile))
         capsule = jax.ffi.pycapsule(ctypes.CFUNCTYPE(ctypes.c_void_p)(load(code)))
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")
         _REGISTERED.add(name)

@@ -140,7 +140,9 @@ class Program:
             try:
                 with _no_garbage():
                     self._names[how] = machine.register(
-                        key, lambda: kernel_ir(self.closed, shared, size is not None, lanes, how[3])
+                        key,
+                        lambda: kernel_ir(self.closed, shared, size is not None, lanes, how[3]),
+                        meanwhile=lambda: [program.closed for program in self._derived.values()],
                     )
             except Uncovered as gap:
                 what, *place = gap.args

@@ -622,6 +622,18 @@ def test_a_while_loop_has_forward_slopes():
         jax.grad(lambda x: lanes.compile(f)(x).sum())(X)
 
 
+def test_a_gradient_that_cannot_be_had_leaves_the_function_as_it_was(monkeypatch):
+    monkeypatch.setenv("BACKFLIP_CACHE", "off")
+
+    @lanes.compile
+    def f(x):
+        return lax.while_loop(lambda c: c[1] < 3.25, lambda c: (jnp.sin(c[0]) * 2, c[1] + 1), (x, 0.0))[0]
+
+    with pytest.raises(ValueError, match="everse"):
+        jax.grad(lambda x: f(x).sum())(X)
+    np.testing.assert_allclose(jax.vmap(f)(XS)[0], f(XS[0]), rtol=1e-12)
+
+
 # --- loops and branches around ----------------------------------------------------------------------------
 
 

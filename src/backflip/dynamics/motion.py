@@ -37,8 +37,8 @@ def angular_momenta(bodies: Bodies, R: Array, w: Array) -> Array:
     return matvec(R, matvec(bodies.inertia, vecmat(w, R)))
 
 
-class Flight(NamedTuple):
-    """Where bodies left alone get to."""
+class Drift(NamedTuple):
+    """Where free flight leads."""
 
     end: Motion
     L: Array
@@ -47,8 +47,8 @@ class Flight(NamedTuple):
     """(n, 3) [rad/s²] angular acceleration at the end, in W"""
 
 
-def fly(bodies: Bodies, start: Motion, time: float, planar: bool) -> Flight:
-    """Free flight for `time` [s], second order in rotation; momenta stay exactly what they were.
+def drift(bodies: Bodies, start: Motion, time: float, planar: bool) -> Drift:
+    """Fly freely for `time` [s], second order in rotation; momenta stay exactly what they were.
 
     In a planar scene the plane takes what would tilt a body out of it, and the spin about y stays.
     """
@@ -56,18 +56,18 @@ def fly(bodies: Bodies, start: Motion, time: float, planar: bool) -> Flight:
     if planar:
         R = rotate(time * start.w, start.R)
         L = angular_momenta(bodies, R, start.w)
-        return Flight(start._replace(p=p, R=R), L, jnp.zeros_like(L))
-    # spin and momentum as the body sees them
-    w = vecmat(start.w, start.R)
-    L = matvec(bodies.inertia, w)
-    turn = rotation_about(time * (w + time / 2 * _precession(bodies, w, L)))
+        return Drift(start._replace(p=p, R=R), L, jnp.zeros_like(L))
+    w_B = vecmat(start.w, start.R)
+    L_B = matvec(bodies.inertia, w_B)
+    turn = rotation_about(time * (w_B + time / 2 * _precession(bodies, w_B, L_B)))
     R = matmul(start.R, turn)
     # the body has turned under its momentum
-    L = vecmat(L, turn)
-    w = matvec(bodies.inverse_inertia, L)
-    return Flight(Motion(p, R, start.v, matvec(R, w)), matvec(R, L), matvec(R, _precession(bodies, w, L)))
+    L_B = vecmat(L_B, turn)
+    w_B = matvec(bodies.inverse_inertia, L_B)
+    end = Motion(p, R, start.v, matvec(R, w_B))
+    return Drift(end, matvec(R, L_B), matvec(R, _precession(bodies, w_B, L_B)))
 
 
-def _precession(bodies: Bodies, w: Array, L: Array) -> Array:
-    """Angular acceleration of bodies left alone: Euler's −I⁻¹ (w × L) [rad/s²], all in B."""
-    return -matvec(bodies.inverse_inertia, cross(w, L))
+def _precession(bodies: Bodies, w_B: Array, L_B: Array) -> Array:
+    """Angular acceleration of bodies left alone: Euler's −I⁻¹ (w × L) [rad/s²], in B."""
+    return -matvec(bodies.inverse_inertia, cross(w_B, L_B))

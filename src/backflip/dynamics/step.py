@@ -20,7 +20,7 @@ from backflip.dynamics.assemble import (
 from backflip.dynamics.close import close
 from backflip.dynamics.contacts import collide
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
-from backflip.dynamics.motion import Motion, fly, inertias
+from backflip.dynamics.motion import Motion, drift, inertias
 from backflip.dynamics.tree import Branch, branches_of, mobility, respond, velocities
 from backflip.math import cross, matvec, orthonormal, rotate
 from backflip.model import Bodies, Model, State, bodies_of
@@ -55,14 +55,14 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     start = Motion(state.p_WB, state.R_WB, state.v_WB, state.w_WB)
 
     planar = model.topology.planar
-    mid, L, alone = fly(bodies, start, h, planar)
+    mid, L, alone = drift(bodies, start, h, planar)
     joints = all_joints(model, bodies, mid, alone)
     moves = coordinate_rows(model, joints)
     branches, smooth = _without_rows(model, bodies, mid, L, joints, moves, u, dt)
     twist, shift, force = _with_rows(
         scheme, model, bodies, mid, joints, moves, branches, smooth, state.force, u
     )
-    end = fly(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h, planar).end
+    end = drift(bodies, mid._replace(v=twist[:, :3], w=twist[:, 3:]), h, planar).end
 
     # an impulse that struck before mid-step has moved its bodies for longer
     end = end._replace(p=end.p + shift[:, :3], R=orthonormal(rotate(shift[:, 3:], end.R)))

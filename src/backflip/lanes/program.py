@@ -4,7 +4,7 @@ import gc
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
@@ -51,7 +51,7 @@ class Program:
 
     @cached_property
     def closed(self) -> core.ClosedJaxpr:
-        """The jaxpr; that of a derivative is traced only when its kernel is not on disk."""
+        """The jaxpr; that of a derivative is traced only when its kernel or its function's is not on disk."""
         if self._closed is None:
             self._closed = self._source[1]()
         return self._closed
@@ -128,6 +128,13 @@ class Program:
             self._derived[how] = Program(None, ins, outs, (digest, trace), spent=len(self.ins))
         return self._derived[how]
 
+    def _trace_pullbacks(self) -> None:
+        """Those that were asked for; what cannot be traced is told when its own turn comes."""
+        for (how, _), program in list(self._derived.items()):
+            if how == "pullback":
+                with suppress(Exception):
+                    program.closed  # noqa: B018 (it is remembered)
+
     def kernel(self, shared: tuple[bool, ...], size: int | None) -> str | None:
         """The custom call that runs it for `size` robots (None: one, without a batch axis).
 
@@ -142,7 +149,7 @@ class Program:
                     self._names[how] = machine.register(
                         key,
                         lambda: kernel_ir(self.closed, shared, size is not None, lanes, how[3]),
-                        meanwhile=lambda: [program.closed for program in self._derived.values()],
+                        meanwhile=self._trace_pullbacks,
                     )
             except Uncovered as gap:
                 what, *place = gap.args

@@ -73,12 +73,9 @@ def turned(R: Array, A: Array) -> Array:
 
 
 def _mirrored(A: Array, B: Array) -> Array:
-    """A Bᵀ that is known to be symmetric: what stands on both sides of the diagonal is computed once."""
-    n = A.shape[-2]
-    i, j = np.triu_indices(n)
-    place = np.zeros((n, n), int)
-    place[i, j] = place[j, i] = np.arange(len(i))
-    return dot(A[..., i, :], B[..., j, :])[..., place]
+    """A Bᵀ that is known to be symmetric: the lower half is the upper, so that it need not be computed."""
+    C = matmul(A, transpose(B))
+    return jnp.where(np.triu(np.ones(C.shape[-2:], bool)), C, transpose(C))
 
 
 def inverse3(A: Array) -> Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 from jax import Array
 
-from backflip import Box, Builder, Capsule, Model, Scheme, Sphere, State, rest, step
+from backflip import Box, Builder, Capsule, Model, Scheme, Sphere, State, backend, rest, step
 
 BATCH = 2500
 BATCHES = 4
@@ -135,3 +135,18 @@ def test_steps_and_gradients_are_finite_from_any_state(name: str, precision: typ
         for what, ok in (("step", step_ok), ("gradient", slope_ok)):
             bad = int((~ok).sum())
             assert bad == 0, f"{what}: {bad} of {BATCH} not finite, the first at {int(ok.argmin())}"
+
+
+@pytest.mark.parametrize("by", ["lanes", "xla"])
+def test_friction_next_to_nothing_has_a_gradient_in_float32(by: str) -> None:
+    """As under a ball that rolls."""
+    model = jax.tree.map(lambda x: x.astype("float32"), ground_scene(Sphere(0.1)))
+    still = rest(model)
+    still = replace(
+        still, p_WB=still.p_WB.at[0, 2].set(0.1), force=jnp.array([40, -1e-18, -1e-18], "float32")
+    )
+    with backend(by):
+        after, pull = jax.vjp(lambda *x: step(Scheme(0.01), *x), model, still)
+        found = pull(jax.tree.map(jnp.ones_like, after))
+    assert 0 < float(after.force[1]) < 1e-17
+    assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves((after, found)))

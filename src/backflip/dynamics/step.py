@@ -22,7 +22,7 @@ from backflip.dynamics.contacts import collide
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
 from backflip.dynamics.motion import Motion, drift, inertias
 from backflip.dynamics.tree import Branch, branches_of, mobility, respond, velocities
-from backflip.math import cross, matvec, orthonormal, rotate
+from backflip.math import cross, matvec, orthonormal, rotate, smallest
 from backflip.model import Bodies, Model, State, bodies_of
 from backflip.model.facts import FREEDOMS
 from backflip.model.rest import row_count
@@ -192,7 +192,7 @@ def _struck(rows: Rows, diagonal: Array, velocity: Array, impulse: Array) -> Arr
     """
     s = rows.lower.shape[0]
     alone = (rows.target - velocity) / jnp.where(diagonal > rows.least, diagonal, 1)
-    over = impulse > jnp.maximum(alone, 0)
+    over = impulse > jnp.maximum(alone, smallest(impulse))
     part = jnp.where(over, jnp.maximum(alone, 0) / jnp.where(over, impulse, 1), 1)
     normal = jnp.repeat(part[s::3], 3)
     return impulse * jnp.concatenate([part[:s], normal])

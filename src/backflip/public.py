@@ -41,23 +41,25 @@ from backflip.learn import (
     within,
 )
 from backflip.learn.levenberg import levenberg_marquardt
-from backflip.model import (
+from backflip.model import Builder, Model, Sensor, State, get, point, replace, rest
+from backflip.sense import (
     IMU,
     AngularVelocity,
-    Builder,
     ContactForce,
     Distance,
     JointAngle,
     JointRate,
-    Model,
     Orientation,
     Position,
     ServoTorque,
-    State,
+    Sight,
     Velocity,
-    rest,
+    contact_force,
+    joint_positions,
+    joint_velocities,
+    observe,
+    readings,
 )
-from backflip.sense import observe
 from backflip.solve import PGS, Cone, Implicit, InteriorPoint, Pyramid, Unrolled
 from backflip.view import save_frames, save_replay
 
@@ -95,7 +97,9 @@ __all__ = [
     "Pyramid",
     "Recording",
     "Scheme",
+    "Sensor",
     "ServoTorque",
+    "Sight",
     "Sphere",
     "Square",
     "State",
@@ -106,13 +110,17 @@ __all__ = [
     "backend",
     "clip",
     "clock",
+    "contact_force",
     "cut",
     "energy",
     "fade",
+    "get",
     "health",
     "hulls_of_mesh",
     "identify",
     "joint_error",
+    "joint_positions",
+    "joint_velocities",
     "levenberg_marquardt",
     "limit",
     "load_weights",
@@ -120,7 +128,10 @@ __all__ = [
     "observe",
     "penetration",
     "play",
+    "point",
     "positive",
+    "readings",
+    "replace",
     "rest",
     "return_to_best",
     "rollout",

@@ -76,7 +76,7 @@ def joints_of_kind(model: Model, bodies: Bodies, at: Motion, alone: Array, kind:
     p, R = with_world(at.p, at.R)
     v, w, alone = (jnp.concatenate([x, jnp.zeros((1, 3), x.dtype)]) for x in (at.v, at.w, alone))
     R_A, R_B = matmul(R[a], model.R_AJ[index]), matmul(R[b], model.R_BJ[index])
-    P, Q = p[a] + matvec(R[a], bodies.p_AJ[index]), p[b] + matvec(R[b], bodies.p_BJ[index])
+    P, Q = p[a] + matvec(R[a], bodies.p_CJ_A[index]), p[b] + matvec(R[b], bodies.p_CJ_B[index])
     pivot = Q if kind == "slider" or kind in HOLDS else (P + Q) / 2
     arm_A, arm_B = pivot - p[a], pivot - p[b]
     spin = w[b] - w[a]

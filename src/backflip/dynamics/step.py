@@ -23,9 +23,8 @@ from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate
 from backflip.dynamics.motion import Motion, drift, inertias
 from backflip.dynamics.tree import Branch, branches_of, mobility, respond, velocities
 from backflip.math import cross, matvec, orthonormal, rotate, smallest
-from backflip.model import Bodies, Model, State, bodies_of
+from backflip.model import Bodies, Model, State, bodies_of, expect_state
 from backflip.model.facts import FREEDOMS
-from backflip.model.rest import row_count
 from backflip.solve import PGS, Rows, Solver
 
 
@@ -73,20 +72,14 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
 
 def _check(model: Model, state: State, u: Array | None) -> Array:
     """u as an array, or an error with both shapes."""
-    count, n = model.controls, len(model.topology.bodies)
+    expect_state("step", model, state)
+    count = model.controls
     u = jnp.zeros(count, model.gravity.dtype) if u is None else jnp.asarray(u)
     if jnp.shape(u) != (count,):
         raise ValueError(
             f"step: u has shape {jnp.shape(u)} but this model has {count} actuators: ({count},); "
             "for a batch, wrap the call in jax.vmap"
         )
-    for name, want in (("p_WB", (n, 3)), ("R_WB", (n, 3, 3)), ("force", (row_count(model.topology),))):
-        have = jnp.shape(getattr(state, name))
-        if have != want:
-            raise ValueError(
-                f"step: state.{name} has shape {have} but this model needs {want}; "
-                "make states with rest(model), and for a batch wrap the call in jax.vmap"
-            )
     return u
 
 
@@ -139,7 +132,7 @@ def _wrenches(model: Model, bodies: Bodies, mid: Motion, moves: Coordinates, u: 
     for k, (i, actuator) in enumerate(on_body):
         R = mid.R[actuator.index]
         push = matvec(R, u[i] * model.direction[k])
-        twisting = cross(matvec(R, bodies.point[k]), push)
+        twisting = cross(matvec(R, bodies.p_CF[k]), push)
         pair = [push, twisting] if actuator.kind == "force" else [jnp.zeros_like(push), push]
         wrench = wrench.at[actuator.index].add(jnp.concatenate(pair))
     for i in facts.of_kind("motor"):

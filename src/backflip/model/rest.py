@@ -65,9 +65,9 @@ def _coordinates(model: Model, what: str, given: Coordinates) -> Array:
     if given is None:
         return jnp.asarray(np.zeros(c, dtype))
     if not isinstance(given, Mapping):
-        if jnp.shape(given) != (c,):
+        if np.shape(given) != (c,):
             raise ValueError(
-                f"rest: {what} has shape {jnp.shape(given)}; this model has {c} coordinates: ({c},), or give "
+                f"rest: {what} has shape {np.shape(given)}; this model has {c} coordinates: ({c},), or give "
                 "them by joint; for a batch wrap the call in jax.vmap"
             )
         return jnp.asarray(given, dtype)
@@ -75,8 +75,8 @@ def _coordinates(model: Model, what: str, given: Coordinates) -> Array:
     for name, value in given.items():
         at = _tree_coordinates(facts, what, name)
         size = () if at.stop == at.start + 1 else (at.stop - at.start,)
-        if jnp.shape(value) != size:
-            raise ValueError(f'rest: {what} of joint "{name}" has shape {jnp.shape(value)} but needs {size}')
+        if np.shape(value) != size:
+            raise ValueError(f'rest: {what} of joint "{name}" has shape {np.shape(value)} but needs {size}')
         q = q.at[at].set(jnp.asarray(value, dtype))
     return q
 

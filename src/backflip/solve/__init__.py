@@ -10,6 +10,7 @@ from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Implicit, Unrolled
 from backflip.solve.interior import InteriorPoint
+from backflip.solve.layout import Layout
 from backflip.solve.pgs import PGS
 from backflip.solve.pyramid import Pyramid
 from backflip.solve.rows import Mobility, Rows, soften
@@ -23,6 +24,7 @@ __all__ = [
     "Gradient",
     "Implicit",
     "InteriorPoint",
+    "Layout",
     "Mobility",
     "Pyramid",
     "Rows",

@@ -10,7 +10,7 @@ from backflip.dynamics.contacts import Contacts, tangents
 from backflip.dynamics.joints import Coordinates, Joints, row_pair
 from backflip.math import cross, dot, norm, saturate
 from backflip.model import Bodies, Model
-from backflip.solve import Rows, soften, strike
+from backflip.solve import Rows, impact, soften
 
 
 class Block(NamedTuple):
@@ -40,10 +40,10 @@ def limit_block(model: Model, moves: Coordinates, smooth: Array, before: Array, 
     gap, sign = jnp.minimum(under, over), jnp.where(under < over, 1, -1).astype(under.dtype)
     J_A, J_B = sign[:, None] * moves.J_A[c], sign[:, None] * moves.J_B[c]
     rate, earlier = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
-    hit = strike(gap, rate, earlier, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
+    hit = impact(gap, rate, earlier, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
     ends = jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf)
     spare = np.zeros(len(c), bool)
-    return Block(moves.a[c], moves.b[c], J_A, J_B, hit.target, *ends, hit.early, hit.near, spare)
+    return Block(moves.a[c], moves.b[c], J_A, J_B, hit.target, *ends, hit.lead_time, hit.warm, spare)
 
 
 def servo_block(model: Model, moves: Coordinates, u: Array, dt: float) -> Block:
@@ -100,10 +100,10 @@ def contact_block(model: Model, touch: Contacts, smooth: Array, before: Array, d
     J_A = -jnp.concatenate([frame, cross(touch.arm_A[:, None], frame)], -1)
     J_B = jnp.concatenate([frame, cross(touch.arm_B[:, None], frame)], -1)
     rate, earlier = (_rate(touch.a, touch.b, J_A[:, 0], J_B[:, 0], twist) for twist in (smooth, before))
-    hit = strike(touch.gap, rate, earlier, touch.restitution, dt * norm(model.gravity), dt)
+    hit = impact(touch.gap, rate, earlier, touch.restitution, dt * norm(model.gravity), dt)
     zero = jnp.zeros_like(hit.target)
     target = jnp.stack([hit.target, zero, zero], -1).reshape(-1)
-    early, reuse = (jnp.repeat(x, 3) for x in (hit.early, hit.near))
+    early, reuse = (jnp.repeat(x, 3) for x in (hit.lead_time, hit.warm))
     a, b = np.repeat(touch.a, 3), np.repeat(touch.b, 3)
     none = jnp.zeros(0, target.dtype)
     rows = J_A.reshape(-1, 6), J_B.reshape(-1, 6)
@@ -125,24 +125,23 @@ def _lay(blocks: list[Block]) -> Block:
 
 def lay_rows(
     bodies: Bodies, blocks: list[Block], force: Array, friction: tuple[Array, ...], dt: float
-) -> Rows:
-    """One set of Rows from blocks whose last is the contacts' (if there are any)."""
+) -> tuple[Rows, Array, Array]:
+    """Rows from blocks whose last is the contacts' (if there are any), their J (r, n, 6) and lead times."""
     all_rows = _lay(blocks)
     n = bodies.mass.shape[0]
     on_A = jnp.asarray(all_rows.a[:, None] == np.arange(n), bodies.mass.dtype)
     on_B = jnp.asarray(all_rows.b[:, None] == np.arange(n), bodies.mass.dtype)
     J = on_A[..., None] * all_rows.J_A[:, None] + on_B[..., None] * all_rows.J_B[:, None]
-    return Rows(
-        J=J,
+    rows = Rows(
         target=all_rows.target,
         lower=all_rows.lower,
         upper=all_rows.upper,
         softness=jnp.zeros_like(all_rows.target),
         friction=friction,
-        least=_bare(bodies, all_rows) * _rounding(all_rows.spare, bodies.mass.dtype),
-        early=all_rows.early,
-        start=jnp.where(all_rows.reuse, force * dt, 0),
+        min_diagonal=_bare(bodies, all_rows) * _rounding(all_rows.spare, bodies.mass.dtype),
+        initial_impulse=jnp.where(all_rows.reuse, force * dt, 0),
     )
+    return rows, J, all_rows.early
 
 
 def _rounding(spare: np.ndarray, dtype) -> Array:

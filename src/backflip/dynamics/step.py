@@ -21,7 +21,7 @@ from backflip.dynamics.close import close
 from backflip.dynamics.contacts import collide
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
 from backflip.dynamics.motion import Motion, drift, inertias
-from backflip.dynamics.tree import Branch, branches_of, mobility, respond, velocities
+from backflip.dynamics.tree import Branch, branches_of, delassus, respond, velocities
 from backflip.math import cross, matvec, orthonormal, rotate, smallest
 from backflip.model import Bodies, Model, State, bodies_of
 from backflip.model.facts import FREEDOMS
@@ -169,17 +169,17 @@ def _with_rows(
     friction = () if touch is None else touch.friction
     if not blocks:
         return smooth, jnp.zeros_like(smooth), force
-    rows = lay_rows(bodies, blocks, force, friction, dt)
-    moves_rows = mobility(branches, rows.J)
+    rows, J, early = lay_rows(bodies, blocks, force, friction, dt)
+    moves_rows = delassus(branches, J)
     soft = soft_joints(model, joints)
     first = rows.lower.shape[0] - len(soft)
     diagonal = moves_rows.diagonal()
     rows = soften_rows(model, rows, soft, first, diagonal, dt)
-    flat_J = rows.J.reshape(rows.target.shape[0], -1)
+    flat_J = J.reshape(rows.target.shape[0], -1)
     velocity = flat_J @ smooth.reshape(-1)
     impulse = scheme.solver.solve(rows, moves_rows, velocity)
     struck = _struck(rows, diagonal, velocity, impulse)
-    wrench = jnp.stack([impulse, rows.early * struck]) @ flat_J
+    wrench = jnp.stack([impulse, early * struck]) @ flat_J
     kick, shift = respond(branches, wrench.reshape(2, *smooth.shape))
     return smooth + kick, shift, impulse / dt
 
@@ -191,7 +191,7 @@ def _struck(rows: Rows, diagonal: Array, velocity: Array, impulse: Array) -> Arr
     rows, which press all the time. Were that shifted too, a foot or a stop that is pressed would jump off.
     """
     s = rows.lower.shape[0]
-    alone = (rows.target - velocity) / jnp.where(diagonal > rows.least, diagonal, 1)
+    alone = (rows.target - velocity) / jnp.where(diagonal > rows.min_diagonal, diagonal, 1)
     over = impulse > jnp.maximum(alone, smallest(impulse))
     part = jnp.where(over, jnp.maximum(alone, 0) / jnp.where(over, impulse, 1), 1)
     normal = jnp.repeat(part[s::3], 3)

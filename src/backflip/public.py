@@ -58,7 +58,7 @@ from backflip.model import (
     rest,
 )
 from backflip.sense import observe
-from backflip.solve import PGS, Cone, Implicit, InteriorPoint, Pyramid, Unrolled
+from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Pyramid, Solver, Unrolled
 from backflip.view import save_frames, save_replay
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "Cylinder",
     "Distance",
     "Elman",
+    "Friction",
     "Health",
     "Huber",
     "Hull",
@@ -96,6 +97,7 @@ __all__ = [
     "Recording",
     "Scheme",
     "ServoTorque",
+    "Solver",
     "Sphere",
     "Square",
     "State",

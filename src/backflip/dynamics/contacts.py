@@ -12,7 +12,7 @@ from backflip.geometry import PAIRS, Outline, Touch
 from backflip.math import cross, dot, matmul, matvec, rotate, safe_divide, unit
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
-from backflip.solve.unilateral import STILL
+from backflip.solve.unilateral import MIN_APPROACH_SPEED
 
 INSTANTS = 2
 """Newton steps towards the instant of contact of curved shapes; the error squares with each."""
@@ -110,9 +110,9 @@ def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, A
         # the normal of curved shapes moves as they do: look again at the instant they strike
         h = dt / 2
         speed = rate(found, p_A, p_B)[:, 0]
-        hits = (speed < -STILL) & (found.gap[:, 0] + h * speed < 0)
+        hits = (speed < -MIN_APPROACH_SPEED) & (found.gap[:, 0] + h * speed < 0)
         for _ in range(INSTANTS):
-            ahead = safe_divide(found.gap[:, 0], jnp.where(hits, speed, -1), STILL)
+            ahead = safe_divide(found.gap[:, 0], jnp.where(hits, speed, -1), MIN_APPROACH_SPEED)
             early = jnp.where(hits, jnp.clip(early + ahead, -h, h), 0)
             found, p_A, p_B = touch(early)
             speed = rate(found, p_A, p_B)[:, 0]

@@ -19,7 +19,7 @@ from backflip.math import cross, gram, matmul, matvec, skew, transpose, vecmat, 
 from backflip.model import Bodies, Topology
 from backflip.model.facts import WORLD, Group
 from backflip.model.joints import JointKind
-from backflip.solve import Mobility
+from backflip.solve import Delassus
 
 
 class Branch(NamedTuple):
@@ -162,14 +162,14 @@ def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
     return twist
 
 
-def mobility(branches: tuple[Branch, ...], J: Array) -> Mobility:
+def delassus(branches: tuple[Branch, ...], J: Array) -> Delassus:
     """J M⁻¹ Jᵀ with all joints holding, from the inward pass alone.
 
     Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t = Σ |root t|², t (f,) what a row's impulse is worth to
     a joint after all that hangs from it has given way.
     """
-    shares = [matvec(b.root, t) for b, t in zip(branches, _felt(branches, J), strict=True)]
-    return Mobility(jnp.concatenate([x.reshape(J.shape[0], -1) for x in shares], -1))
+    factors = [matvec(b.root, t) for b, t in zip(branches, _felt(branches, J), strict=True)]
+    return Delassus(jnp.concatenate([x.reshape(J.shape[0], -1) for x in factors], -1))
 
 
 def _felt(branches: tuple[Branch, ...], wrench: Array) -> list[Array]:

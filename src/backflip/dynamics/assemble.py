@@ -83,7 +83,7 @@ def assemble(mid: MidStep, force: Array) -> System | None:
 
 
 def limit_rows(mid: MidStep) -> Bounded | None:
-    """Coordinates that stop at their limits, a row each: its gap is the smaller of q − lower and upper − q."""
+    """Coordinates that stop at their limits, a row each: the gap is the smaller of q − lower and upper − q."""
     model, q = mid.model, mid.coordinates
     if not model.topology.limits:
         return None
@@ -118,7 +118,7 @@ def held_rows(mid: MidStep, role: str) -> Bounded | None:
     facts = mid.model.topology.joints
     blocks = []
     for joints in mid.joints.values():
-        own = np.array([facts[j].role == role for j in joints.index])
+        own = np.array([facts[j].role == role for j in joints.joint])
         if own.any():
             blocks.append(_held_block(Joints._make(x[own] for x in joints), role, mid.dt))
     if not blocks:
@@ -204,7 +204,7 @@ def _soften(mid: MidStep, target: Array, diagonal: Array) -> tuple[Array, Array]
         return softness, target
     model, facts = mid.model, mid.model.topology.joints
     soft = [
-        np.repeat([j for j in joints.index if facts[j].role == "soft"], 6 - kind.freedoms)
+        np.repeat([j for j in joints.joint if facts[j].role == "soft"], 6 - kind.freedoms)
         for kind, joints in mid.joints.items()
     ]
     joint = np.concatenate(soft).astype(int)

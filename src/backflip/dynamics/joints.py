@@ -19,7 +19,7 @@ BAUMGARTE = 0.3
 class Joints(NamedTuple):
     """All joints of one kind, with twists of B relative to A at a common pivot."""
 
-    index: np.ndarray
+    joint: np.ndarray
     """(k,) place in the model"""
     a: np.ndarray
     b: np.ndarray
@@ -47,15 +47,15 @@ class Joints(NamedTuple):
     def bias(self, dt: float) -> Array:
         """(k, 6) twist of B relative to A at mid-step that holds the joint at the end of the step.
 
-        In free flight bodies part by ½ h² J̇ V in the half step before, h = dt/2, which is no error; in the half
-        step after they gain h J̇ V, which is subtracted beforehand.
+        In free flight bodies part by ½ h² J̇ V in the half step before, h = dt/2, which is no error; in the
+        half step after they gain h J̇ V, which is subtracted beforehand.
         """
         h = dt / 2
         return -h * self.acceleration - BAUMGARTE / dt * (self.error - h * h / 2 * self.acceleration)
 
     def at(self, joints: tuple[int, ...]) -> np.ndarray:
         """Where these joints of the model stand among those of the kind."""
-        return np.searchsorted(self.index, joints)
+        return np.searchsorted(self.joint, joints)
 
 
 def joints_of_kind(model: Model, bodies: Bodies, at: Motion, precession: Array, kind: JointKind) -> Joints:
@@ -72,7 +72,9 @@ def joints_of_kind(model: Model, bodies: Bodies, at: Motion, precession: Array, 
     arm_A, arm_B = pivot - p[a], pivot - p[b]
     slide = v[b] + cross(w[b], arm_B) - v[a] - cross(w[a], arm_A)
     twist = jnp.concatenate([slide, w[b] - w[a]], -1)
-    free, held, measures = (_columns(x, twist) for x in (kind.free(frames), kind.held(frames), kind.measures(frames)))
+    free, held, measures = (
+        _columns(x, twist) for x in (kind.free(frames), kind.held(frames), kind.measures(frames))
+    )
     rate = jnp.stack([dot(m, twist) for m in kind.measures(frames)], -1) if kind.units else twist[:, :0]
     # of the pivot as a point of B, less as a point of A, both in free flight
     linear = cross(w[b], cross(w[b], arm_B)) - cross(w[a], cross(w[a], arm_A))
@@ -102,9 +104,7 @@ def _project(held: Array, twist: Array) -> Array:
 
 def all_joints(model: Model, bodies: Bodies, at: Motion, precession: Array) -> dict[JointKind, Joints]:
     """Joints by kind."""
-    return {
-        kind: joints_of_kind(model, bodies, at, precession, kind) for kind in model.topology.joint_kinds
-    }
+    return {kind: joints_of_kind(model, bodies, at, precession, kind) for kind in model.topology.joint_kinds}
 
 
 def joint_coordinates(model: Model, bodies: Bodies, at: Motion) -> tuple[Array, Array]:
@@ -132,7 +132,7 @@ def coordinate_rows(model: Model, joints: dict[JointKind, Joints]) -> Coordinate
     if not measured:
         none, empty = np.zeros(0, int), jnp.zeros((0, 6), model.gravity.dtype)
         return Coordinates(none, none, empty, empty, empty[:, 0], empty[:, 0])
-    own = [(j, c) for k in measured for j in k.index for c in range(k.position.shape[-1])]
+    own = [(j, c) for k in measured for j in k.joint for c in range(k.position.shape[-1])]
     order = np.array([own.index(c) for c in model.topology.coordinates], int)
     pairs = [row_pair(k, k.measures) for k in measured]
     ends = [np.repeat([k.a, k.b], k.position.shape[-1], axis=1) for k in measured]

@@ -42,7 +42,7 @@ def joint_error(model: Model, state: State) -> Array:
         return jnp.zeros(0, state.p_WB.dtype)
     at = Motion(state.p_WB, state.R_WB, state.v_WB, state.w_WB)
     joints = all_joints(model, bodies_of(model), at, jnp.zeros_like(at.w))
-    order = jnp.argsort(jnp.concatenate([jnp.asarray(k.index) for k in joints.values()]))
+    order = jnp.argsort(jnp.concatenate([jnp.asarray(k.joint) for k in joints.values()]))
     return jnp.concatenate([norm(k.error[:, :3]) for k in joints.values()])[order]
 
 

@@ -40,7 +40,9 @@ def mid_step(model: Model, bodies: Bodies, start: Motion, u: Array, dt: float) -
     momentum = jnp.concatenate([bodies.mass[:, None] * motion.v, L], -1)
     momentum = momentum + dt * _wrenches(model, bodies, motion, coordinates, u)
     by_branch = [
-        effort[group.kind][joints[group.kind].at(group.joints)] if group.kind else jnp.zeros(group.freedoms, u.dtype)
+        effort[group.kind][joints[group.kind].at(group.joints)]
+        if group.kind
+        else jnp.zeros(group.freedoms, u.dtype)
         for group in model.topology.groups
     ]
     free = velocities(branches, momentum, by_branch)
@@ -59,12 +61,12 @@ def _springs(
     drag, effort = {}, {}
     for kind, group in joints.items():
         if kind.units:
-            c = np.array([np.r_[facts.coordinates_of(j)] for j in group.index])
+            c = np.array([np.r_[facts.coordinates_of(j)] for j in group.joint])
             k, d, neutral = model.stiffness[c], model.damping[c], model.neutral[c]
             drag[kind] = dt * d + dt * dt / 4 * k
             effort[kind] = -dt * k * (group.position - neutral - dt / 4 * group.rate)
         else:
-            drag[kind] = jnp.repeat(dt * model.ball_damping[group.index][:, None], kind.freedoms, -1)
+            drag[kind] = jnp.repeat(dt * model.ball_damping[group.joint][:, None], kind.freedoms, -1)
             effort[kind] = jnp.zeros_like(drag[kind])
     return drag, effort
 

@@ -216,10 +216,10 @@ class Builder:
     ) -> str:
         """Join two bodies by a joint of any kind and return its name; the other add_... call this.
 
-        `position` and `axes` are in W; no position: the child's origin. Coordinates are 0 as described. `limits`,
-        `stiffness`, `damping` and `neutral` hold an entry per coordinate; a joint without coordinates may have a
-        `damping` of its spin. With `frequency` [Hz] the joint is a stiff spring of that `damping_ratio`. The two
-        bodies touch each other only if they `collide`.
+        `position` and `axes` are in W; no position: the child's origin. Coordinates are 0 as described.
+        `limits`, `stiffness`, `damping` and `neutral` hold an entry per coordinate; a joint without coordinates
+        may have a `damping` of its spin. With `frequency` [Hz] the joint is a stiff spring of that
+        `damping_ratio`. The two bodies touch each other only if they `collide`.
         """
         count = len(getattr(kind, "units", ()))
         self._said.joints.append(
@@ -243,7 +243,13 @@ class Builder:
         return name
 
     def add_fixed(
-        self, name: str, parent: str, child: str, *, position: Numbers | None = None, **options: Unpack[Softness]
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        *,
+        position: Numbers | None = None,
+        **options: Unpack[Softness],
     ) -> str:
         """Weld two bodies; with `frequency` [Hz] the weld is a stiff spring."""
         return self.add_joint(name, parent, child, Fixed(), position=position, **options)

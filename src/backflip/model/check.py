@@ -359,7 +359,9 @@ def _check_sensor(said: Description, sensor, known: set[str]) -> None:
         _check_known(who, "joint", sensor.joint, {j.name for j in said.joints})
         joint = next(j for j in said.joints if j.name == sensor.joint)
         if not joint.kind.units:
-            _fail(who, f'joint "{joint.name}" is {joint.kind.name} and has no angle', "sense its bodies instead")
+            _fail(
+                who, f'joint "{joint.name}" is {joint.kind.name} and has no angle', "sense its bodies instead"
+            )
     elif isinstance(sensor, ContactForce):
         _check_known(who, "shape", sensor.shape, {s.name for s in said.shapes})
     elif isinstance(sensor, ServoTorque):

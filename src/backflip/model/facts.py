@@ -11,6 +11,7 @@ from backflip.solve import Layout
 WORLD = -1
 """Body index of the world: it never moves."""
 
+
 @dataclass(frozen=True)
 class JointFact:
     """A joint of body `a` (parent) and body `b` (child); `role` says how the solver treats it.
@@ -170,7 +171,12 @@ class Topology:
             return sum(6 - j.kind.freedoms for j in self.joints if j.role == role)
 
         servos = len(self.of_kind("servo"))
-        blocks = ("limit", len(self.limits)), ("servo", servos), ("loop", held("loop")), ("soft", held("soft"))
+        blocks = (
+            ("limit", len(self.limits)),
+            ("servo", servos),
+            ("loop", held("loop")),
+            ("soft", held("soft")),
+        )
         return Layout(blocks, tuple((len(group.pairs), group.count) for group in self.pair_groups))
 
 

@@ -1,7 +1,7 @@
-"""Kinds of joints: each owns what it leaves free, what it holds, its coordinates and what it asks of a description.
+"""Kinds of joints: each owns what it leaves free, what it holds, its coordinates and its checks.
 
-Twists are those of body B (child) relative to body A (parent), (..., 6): velocity of a common pivot point, then
-spin, in W. Frames J of the joint ride on both bodies; where they agree every coordinate is 0.
+Twists are those of body B (child) relative to body A (parent), (..., 6): velocity of a common pivot point,
+then spin, in W. Frames J of the joint ride on both bodies; where they agree every coordinate is 0.
 
     kind        leaves free                      holds
     hinge       turn about z_A                   point, z_A ∥ z_B
@@ -61,7 +61,7 @@ class Frames(NamedTuple):
 
 
 class JointKind(ABC):
-    """What every joint of a kind has in common: a frozen, hashable value. All arrays have a leading axis k."""
+    """What all joints of a kind have in common: a frozen, hashable value. All arrays have a leading axis k."""
 
     name: ClassVar[str]
     freedoms: ClassVar[int]
@@ -94,7 +94,7 @@ class JointKind(ABC):
         return jnp.zeros((*at.apart.shape[:-1], 0), at.apart.dtype)
 
     def measures(self, at: Frames) -> list[Array]:
-        """(k, 6) for every coordinate: its rate is this · twist. Orthonormal free twists measure themselves."""
+        """(k, 6) for every coordinate: its rate is this · twist. Orthonormal free twists measure theirs."""
         return self.free(at) if self.units else []
 
     def motion(self, q: Array) -> Pose:
@@ -102,7 +102,7 @@ class JointKind(ABC):
         return jnp.zeros(3, q.dtype), jnp.eye(3, dtype=q.dtype)
 
     def velocity_product(self, at: Frames, rates: Array) -> Array:
-        """(k, 6) [m/s², rad/s²] relative acceleration at constant `rates` (k, c): its axes turn with the bodies."""
+        """(k, 6) [m/s², rad/s²] relative acceleration at constant `rates` (k, c), as axes turn with bodies."""
         return jnp.zeros((*at.apart.shape[:-1], 6), at.apart.dtype)
 
     def mistake(self, axes: list[np.ndarray], planar: bool) -> Mistake | None:
@@ -305,7 +305,9 @@ class Hold(JointKind):
 
     def free(self, at: Frames) -> list[Array]:
         moves, turns = _moves(at), _turns(at)
-        return {"x": [moves[2], turns[1]], "z": [moves[0], turns[1]], "rotation": [moves[0], moves[2]]}[self.what]
+        return {"x": [moves[2], turns[1]], "z": [moves[0], turns[1]], "rotation": [moves[0], moves[2]]}[
+            self.what
+        ]
 
     def held(self, at: Frames) -> list[Array]:
         moves, turns = _moves(at), _turns(at)

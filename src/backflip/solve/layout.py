@@ -1,4 +1,7 @@
-"""Where rows stand: named blocks of scalar rows, then contacts, three rows each, patch by patch."""
+"""Where rows stand: named blocks of scalar rows, then contacts, three rows each, patch by patch.
+
+The rows of a contact are its normal and two tangents. Contacts of one pair of shapes form a patch.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,10 +45,16 @@ class Layout:
         return x[self.scalars :].reshape(self.contacts, 3, *x.shape[1:])
 
     def by_patch(self, x: Array) -> list[Array]:
-        """Of something of every row (r, ...): that of the patches (m, c, 3, ...)."""
-        ends = np.cumsum([self.scalars, *(3 * m * c for m, c in self.patches)])
-        parts = [x[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
-        return [part.reshape(m, c, 3, *x.shape[1:]) for part, (m, c) in zip(parts, self.patches, strict=True)]
+        """Of something of every contact (k, ...): that of the patches (m, c, ...)."""
+        ends = np.cumsum([m * c for m, c in self.patches])
+        return [
+            x[end - m * c : end].reshape(m, c, *x.shape[1:])
+            for end, (m, c) in zip(ends, self.patches, strict=True)
+        ]
+
+    def by_group(self, x: Array) -> list[Array]:
+        """Of something of every row (r, ...): the scalar rows (s, ...), then the patches (m, c, 3, ...)."""
+        return [x[: self.scalars], *self.by_patch(self.by_contact(x))]
 
     @cached_property
     def bounded_first(self) -> np.ndarray:

@@ -83,7 +83,7 @@ def assemble(mid: MidStep, force: Array) -> System | None:
 
 
 def limit_rows(mid: MidStep) -> Bounded | None:
-    """Coordinates that stop at their limits, a row each: the gap is the smaller of q − lower and upper − q."""
+    """Coordinates stopped at their limits, a row each: the gap is the smaller of q − lower and upper − q."""
     model, q = mid.model, mid.coordinates
     if not model.topology.limits:
         return None

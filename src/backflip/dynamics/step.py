@@ -71,7 +71,7 @@ def _check(model: Model, state: State, u: Array | None) -> Array:
 
 
 def _solve(solver: Solver, mid: MidStep, force: Array) -> tuple[Array, Array, Array]:
-    """Twists (n, 6) with all rows holding, displacement (n, 6) by impacts before mid-step, row forces (r,)."""
+    """Twists (n, 6) with all rows holding, displacement (n, 6) by impacts, and row forces (r,)."""
     system = assemble(mid, force)
     if system is None:
         return mid.free, jnp.zeros_like(mid.free), force

@@ -217,9 +217,9 @@ class Builder:
         """Join two bodies by a joint of any kind and return its name; the other add_... call this.
 
         `position` and `axes` are in W; no position: the child's origin. Coordinates are 0 as described.
-        `limits`, `stiffness`, `damping` and `neutral` hold an entry per coordinate; a joint without coordinates
-        may have a `damping` of its spin. With `frequency` [Hz] the joint is a stiff spring of that
-        `damping_ratio`. The two bodies touch each other only if they `collide`.
+        `limits`, `stiffness`, `damping` and `neutral` hold an entry per coordinate; a joint without any may
+        have a `damping` of its spin. With `frequency` [Hz] the joint is a stiff spring of that `damping_ratio`.
+        The two bodies touch each other only if they `collide`.
         """
         count = len(getattr(kind, "units", ()))
         self._said.joints.append(

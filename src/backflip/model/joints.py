@@ -61,7 +61,7 @@ class Frames(NamedTuple):
 
 
 class JointKind(ABC):
-    """What all joints of a kind have in common: a frozen, hashable value. All arrays have a leading axis k."""
+    """What all joints of a kind have in common: a frozen, hashable value. Arrays have a leading axis k."""
 
     name: ClassVar[str]
     freedoms: ClassVar[int]
@@ -102,7 +102,7 @@ class JointKind(ABC):
         return jnp.zeros(3, q.dtype), jnp.eye(3, dtype=q.dtype)
 
     def velocity_product(self, at: Frames, rates: Array) -> Array:
-        """(k, 6) [m/s², rad/s²] relative acceleration at constant `rates` (k, c), as axes turn with bodies."""
+        """(k, 6) [m/s², rad/s²] relative acceleration at constant `rates` (k, c): axes turn with bodies."""
         return jnp.zeros((*at.apart.shape[:-1], 6), at.apart.dtype)
 
     def mistake(self, axes: list[np.ndarray], planar: bool) -> Mistake | None:

@@ -37,10 +37,11 @@ def verify_curve(out: Path) -> list[Claim]:
 @pytest.fixture
 def toss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """An experiment called toss, alone in the register; the current folder is a fresh one."""
-    module = ModuleType("backflip.experiments.toss")
+    module = ModuleType("backflip.experiments.toss.toss")
     vars(module).update(NAME="toss", SUMMARY="Toss a coin.", run=run_well, verify=verify_curve)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(experiments, "NAMES", ("toss",))
+    monkeypatch.setattr(experiments, "FOLDERS", {"toss": "toss"})
     monkeypatch.setattr(cli, "_cache_compilations", lambda: None)
     monkeypatch.chdir(tmp_path)
     return module

@@ -191,7 +191,7 @@ def _view(asked: argparse.Namespace) -> int:
 def _gradients(asked: argparse.Namespace) -> int:
     import importlib
 
-    matrix = importlib.import_module("backflip.experiments.gradients")
+    matrix = importlib.import_module("backflip.experiments.certificates.gradients")
     chosen = []
     for what, name, known in (
         ("solver", asked.solver, tuple(matrix.SCHEMES)),
@@ -209,15 +209,17 @@ def _shapes(asked: argparse.Namespace) -> int:
     import importlib
 
     try:
-        print(importlib.import_module("backflip.experiments.shapes").write_table(asked.out))
+        print(importlib.import_module("backflip.experiments.certificates.shapes").write_table(asked.out))
     except ValueError as reason:
         raise Refused(str(reason)) from reason
     return OK
 
 
 def _bench(asked: argparse.Namespace) -> int:
-    from backflip.experiments import Progress, bench, bench_report
-    from backflip.experiments.bench_plan import FULL, QUICK
+    from backflip.experiments import Progress
+    from backflip.experiments.bench import report
+    from backflip.experiments.bench import run as bench
+    from backflip.experiments.bench.plan import FULL, QUICK
 
     if asked.quick and asked.resume and not asked.out:
         raise Refused("--quick writes to a temporary folder; name the one to --resume with --out")
@@ -235,7 +237,7 @@ def _bench(asked: argparse.Namespace) -> int:
     if asked.json:
         print(json.dumps({"ok": record["ok"], "claims": record["claims"]}))
     else:
-        bench_report.show(record, size)
+        report.show(record, size)
     return OK if record["ok"] else FAILED
 
 

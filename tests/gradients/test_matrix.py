@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backflip.experiments.gradients import (
+from backflip.experiments.certificates.gradients import (
     CASES,
     MARKS,
     SCHEMES,

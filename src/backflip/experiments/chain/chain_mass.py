@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backflip.experiments.base import Claim, Progress
-from backflip.experiments.chain_figures import THEIRS, draw
-from backflip.experiments.chain_speed import ALL_LINKS, run_times
+from backflip.experiments.chain.figures import THEIRS, draw
+from backflip.experiments.chain.speed import ALL_LINKS, run_times
 
 NAME = "chain-mass"
 SUMMARY = "the mass of a chain is found from how a ball that hits it moves"

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backflip.experiments.audit import BARS, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, Audit, audit, finer
-from backflip.experiments.school import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
+from backflip.experiments.training import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
 
 NAME = "arm-fixed"
 SUMMARY = "an arm learns to reach a point, by gradient and by CMA-ES"

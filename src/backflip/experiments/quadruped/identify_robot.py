@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from backflip.experiments import robot_runs as runs
 from backflip.experiments.base import Claim, Progress
+from backflip.experiments.quadruped import robot_runs as runs
 
 NAME = "identify-robot"
 SUMMARY = "masses, inertias, lengths, friction and servo constants of a quadruped from its own sensors"

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backflip.experiments.audit import BARS, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, Audit, audit, finer
-from backflip.experiments.school import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
-from backflip.experiments.trot import DT, Trot, controls, network, symmetric
-from backflip.experiments.walk import disturbed
+from backflip.experiments.quadruped.trot import DT, Trot, controls, network, symmetric
+from backflip.experiments.quadruped.walk import disturbed
+from backflip.experiments.training import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
 
 NAME = "gait"
 SUMMARY = "a quadruped learns to run, from a sine and a cosine"

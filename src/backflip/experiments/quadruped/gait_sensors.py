@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments import gait, trot
+from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, FINER, Audit, audit, finer
-from backflip.experiments.school import SEEDS, middle, seconds_per_update, train_seeds
-from backflip.experiments.walk import disturbed, walk_of
+from backflip.experiments.quadruped import gait, trot
+from backflip.experiments.quadruped.walk import disturbed, walk_of
+from backflip.experiments.training import SEEDS, middle, seconds_per_update, train_seeds
 
 NAME = "gait-sensors"
 SUMMARY = "a quadruped walks by its 81 sensors, on frictions and masses it never met"

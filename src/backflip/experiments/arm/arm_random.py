@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, FINER, Audit, audit, finer
-from backflip.experiments.school import median, middle, seconds_per_update, train_seeds
+from backflip.experiments.training import median, middle, seconds_per_update, train_seeds
 
 NAME = "arm-random"
 SUMMARY = "an arm learns to reach any point, 128 arms and two million weights at once"

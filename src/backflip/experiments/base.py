@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from backflip.keep.files import replacing
-from backflip.keep.progress import Progress
+from backflip.storage.files import write_atomically
+from backflip.storage.progress import Progress
 
 UNKNOWN = "unknown"
 """Stands for a revision or version that cannot be found out."""
@@ -66,7 +66,7 @@ def save_result(
         **result,
     }
     text = json.dumps(_finite(json.loads(json.dumps(record, default=_plain))), indent=2)
-    with replacing(path) as draft:
+    with write_atomically(path) as draft:
         draft.write_text(text + "\n", encoding="utf-8")
     return json.loads(text)
 

@@ -218,7 +218,7 @@ class Builder:
 
         `position` and `axes` are in W; no position: the child's origin. Coordinates are 0 as described.
         `limits`, `stiffness`, `damping` and `neutral` hold an entry per coordinate; a joint without any may
-        have a `damping` of its spin. With `frequency` [Hz] the joint is a stiff spring of that `damping_ratio`.
+        have a `damping` of its spin. `frequency` [Hz] makes the joint a stiff spring of that `damping_ratio`.
         The two bodies touch each other only if they `collide`.
         """
         count = len(getattr(kind, "units", ()))

@@ -245,9 +245,9 @@ def _sweep_patches(
         change = normal - own[:, 0]
         tangent = own[:, 1:] + direction[:, 1:] * change[:, None]
         sliding = w[:, 1:] + _inner(A_direction[:, 1:], change)
+        A_tangent = jnp.sum(jnp.abs(A[:, 1:, :, 1:]), -1)
         loaded = _indicator((normal > 0) | same, A.dtype)
-        row_sum = _inner(jnp.sum(jnp.abs(A[:, 1:, :, 1:]), -1), loaded[:, None])
-        row_sum = row_sum + patch.immovable[:, 1:]
+        row_sum = _inner(A_tangent, loaded[:, None]) + patch.immovable[:, 1:]
         tangent = friction.update(tangent, sliding, row_sum, patch.friction * normal)
         new = jnp.concatenate([normal[:, None], tangent], -1)
         # a contact may alternate between sticking and sliding for ever: damp that from the second sweep on

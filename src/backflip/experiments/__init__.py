@@ -12,9 +12,9 @@ import importlib
 from difflib import get_close_matches
 from typing import cast
 
-from backflip.experiments.base import Claim, Experiment, Progress
+from backflip.experiments.base import Claim, Experiment, Progress, Unable
 
-__all__ = ["NAMES", "Claim", "Experiment", "Progress", "load", "unknown"]
+__all__ = ["NAMES", "Claim", "Experiment", "Progress", "Unable", "load", "unknown"]
 
 FOLDERS = {
     "ball": "ball",

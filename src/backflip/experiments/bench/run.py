@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backflip.experiments.base import Progress, revision, save_result
+from backflip.experiments.base import Progress, Unable, read_result, revision, save_result
 from backflip.experiments.bench import peers, report
 from backflip.experiments.bench.machine import machine
 from backflip.experiments.bench.plan import Race, Size, plan
@@ -27,10 +27,6 @@ from backflip.experiments.bench.work import DT, FIGURES, SWEEPS, Job
 NAME = "bench"
 PATIENCE = 3600.0
 """[s] a process that has not answered for so long is given up"""
-
-
-class Unable(Exception):
-    """The bench cannot start; the text says what to do."""
 
 
 @dataclass
@@ -46,7 +42,7 @@ class Book:
         """Go on with an earlier book, if it was written here and for the same things."""
         if not self.path.is_file():
             raise Unable(f"{self.path}: there is nothing to resume here")
-        record = json.loads(self.path.read_text(encoding="utf-8"))
+        record = read_result(self.path)
         for what, now in json.loads(json.dumps(self.setting)).items():
             if record["setting"].get(what) != now:
                 raise Unable(f"{self.path}: that was another {what}; start again without --resume")

@@ -1,6 +1,6 @@
 """The public names of backflip: one path each."""
 
-from backflip.control import GRU, LSTM, MLP, Elman, clock, play
+from backflip.control import GRU, LSTM, MLP, Elman, Policy, clock, open_loop
 from backflip.dynamics import (
     Scheme,
     angular_momentum,
@@ -14,7 +14,6 @@ from backflip.dynamics import (
     total_mass,
 )
 from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
-from backflip.keep import Progress, load_weights, save_weights
 from backflip.lanes import backend
 from backflip.learn import (
     Cauchy,
@@ -26,22 +25,17 @@ from backflip.learn import (
     Recording,
     Square,
     Trajectory,
-    clip,
-    cut,
-    fade,
+    bounds,
+    gradients,
     health,
     identify,
-    limit,
-    positive,
     return_to_best,
     rollout,
     scale_by_error,
     train,
-    windows,
-    within,
 )
 from backflip.learn.levenberg import levenberg_marquardt
-from backflip.model import Builder, Model, Sensor, State, get, point, replace, rest
+from backflip.model import Builder, JointKind, Model, Sensor, State, get, point, replace, rest
 from backflip.sense import (
     IMU,
     AngularVelocity,
@@ -60,7 +54,8 @@ from backflip.sense import (
     observe,
     readings,
 )
-from backflip.solve import PGS, Cone, Implicit, InteriorPoint, Pyramid, Unrolled
+from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Pyramid, Solver, Unrolled
+from backflip.storage import Progress, load_weights, save_weights
 from backflip.view import save_frames, save_replay
 
 __all__ = [
@@ -80,6 +75,7 @@ __all__ = [
     "Cylinder",
     "Distance",
     "Elman",
+    "Friction",
     "Health",
     "Huber",
     "Hull",
@@ -87,11 +83,13 @@ __all__ = [
     "Implicit",
     "InteriorPoint",
     "JointAngle",
+    "JointKind",
     "JointRate",
     "Log",
     "Model",
     "Orientation",
     "Plane",
+    "Policy",
     "Position",
     "Progress",
     "Pyramid",
@@ -100,6 +98,7 @@ __all__ = [
     "Sensor",
     "ServoTorque",
     "Sight",
+    "Solver",
     "Sphere",
     "Square",
     "State",
@@ -108,13 +107,12 @@ __all__ = [
     "Velocity",
     "angular_momentum",
     "backend",
-    "clip",
+    "bounds",
     "clock",
     "contact_force",
-    "cut",
     "energy",
-    "fade",
     "get",
+    "gradients",
     "health",
     "hulls_of_mesh",
     "identify",
@@ -122,14 +120,12 @@ __all__ = [
     "joint_positions",
     "joint_velocities",
     "levenberg_marquardt",
-    "limit",
     "load_weights",
     "momentum",
     "observe",
+    "open_loop",
     "penetration",
-    "play",
     "point",
-    "positive",
     "readings",
     "replace",
     "rest",
@@ -144,6 +140,4 @@ __all__ = [
     "step",
     "total_mass",
     "train",
-    "windows",
-    "within",
 ]

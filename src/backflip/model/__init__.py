@@ -2,7 +2,7 @@
 
 comes in    a description: bodies, joints, shapes, servos, sensors
 goes out    Model (what exists), State (where it is), Bodies (derived masses and frames)
-may touch   math, geometry, lanes
+may touch   math, solve, geometry, lanes
 never knows time, forces, solvers, what a sensor reads
 """
 
@@ -11,6 +11,7 @@ from backflip.model.builder import Builder
 from backflip.model.expect import expect_state
 from backflip.model.facts import ActuatorFact, JointFact, ShapeFact, Topology
 from backflip.model.fields import expect_model
+from backflip.model.joints import JointKind
 from backflip.model.model import Model, State
 from backflip.model.point import Point, point
 from backflip.model.replace import get, replace
@@ -23,6 +24,7 @@ __all__ = [
     "Bodies",
     "Builder",
     "JointFact",
+    "JointKind",
     "Model",
     "Point",
     "Sensor",

@@ -1,10 +1,11 @@
 """Describing a robot: the Builder writes everything down; build() checks it once and packs it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from backflip.geometry import Plane, Shape
 from backflip.model.check import check_description, check_sensors
-from backflip.model.facts import holding
+from backflip.model.joints import Ball, Fixed, Hinge, JointKind, Slider, Universal, holding
 from backflip.model.model import Model
 from backflip.model.notes import (
     ORIGIN,
@@ -19,6 +20,22 @@ from backflip.model.notes import (
 from backflip.model.pack import pack, topology_of
 from backflip.model.sensor import Sensor
 from backflip.model.warn import warn_of_overlap
+
+
+class Softness(TypedDict, total=False):
+    """Options of every joint; see Builder.add_joint."""
+
+    frequency: float | None
+    damping_ratio: float
+    collide: bool
+
+
+class Spring(Softness, total=False):
+    """Options of joints with coordinates; see Builder.add_joint."""
+
+    stiffness: Numbers | float
+    damping: Numbers | float
+    neutral: Numbers | float
 
 
 class Builder:
@@ -81,7 +98,9 @@ class Builder:
         Two shapes that touch use the mean of their `friction` and `restitution`; where one of the two
         gives none the other's counts, and where neither does it is 1 and 0.
         """
-        name = name or f"{body}/{sum(s.body == body for s in self._description.shapes)}"
+        if name is None:
+            # by repr: what is no name is for build() to refuse
+            name = f"{body}/{sum(repr(s.body) == repr(body) for s in self._description.shapes)}"
         self._description.shapes.append(
             ShapeNote(name, body, shape, position, rotation, density, friction, restitution, collide)
         )
@@ -107,6 +126,51 @@ class Builder:
             restitution=restitution,
         )
 
+    def add_joint(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        kind: JointKind,
+        *,
+        position: Numbers | None = None,
+        axes: Sequence[Numbers] = (),
+        limits: Sequence[tuple[float, float] | None] | None = None,
+        stiffness: Numbers | float | None = None,
+        damping: Numbers | float | None = None,
+        neutral: Numbers | float | None = None,
+        frequency: float | None = None,
+        damping_ratio: float = 1.0,
+        collide: bool = False,
+    ) -> str:
+        """Join two bodies by a joint of any kind and return its name; the other add_... call this.
+
+        `position` and `axes` are in W; no position: the child's origin. Coordinates are 0 as described.
+        `limits`, `stiffness`, `damping` and `neutral` hold an entry per coordinate; a joint without any may
+        have a `damping` of its spin. `frequency` [Hz] makes the joint a stiff spring of that `damping_ratio`.
+        The two bodies touch each other only if they `collide`.
+        """
+        count = len(getattr(kind, "units", ()))
+        self._description.joints.append(
+            JointNote(
+                name,
+                kind,
+                parent,
+                child,
+                position,
+                axes=_each(axes),
+                limits=_each(limits, count, None),
+                stiffness=_each(stiffness, count, 0.0),
+                damping=_each(damping, count, 0.0) if count else (),
+                neutral=_each(neutral, count, 0.0),
+                ball_damping=0.0 if count or damping is None else damping,  # type: ignore[arg-type]
+                frequency=frequency,
+                damping_ratio=damping_ratio,
+                collide=collide,
+            )
+        )
+        return name
+
     def add_fixed(
         self,
         name: str,
@@ -114,21 +178,10 @@ class Builder:
         child: str,
         *,
         position: Numbers | None = None,
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Softness],
     ) -> str:
         """Weld two bodies; with `frequency` [Hz] the weld is a stiff spring."""
-        return self._add_joint(
-            name,
-            "fixed",
-            parent,
-            child,
-            position,
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
-        )
+        return self.add_joint(name, parent, child, Fixed(), position=position, **options)
 
     def add_hinge(
         self,
@@ -139,28 +192,14 @@ class Builder:
         position: Numbers,
         axis: Numbers,
         limits: tuple[float, float] | None = None,
-        stiffness: float = 0.0,
-        damping: float = 0.0,
-        neutral: float = 0.0,
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Spring],
     ) -> str:
-        """Let the child turn about `axis` through `position`, both in W; the angle is 0 as described."""
-        return self._add_joint(
-            name,
-            "hinge",
-            parent,
-            child,
-            position,
-            axes=(axis,),
-            limits=(limits,),
-            stiffness=(stiffness,),
-            damping=(damping,),
-            neutral=(neutral,),
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
+        """Let the child turn about `axis` through `position`, both in W; the angle is 0 as described.
+
+        `limits` (lo, hi) [rad]; options are those of add_joint.
+        """
+        return self.add_joint(
+            name, parent, child, Hinge(), position=position, axes=(axis,), limits=(limits,), **options
         )
 
     def add_slider(
@@ -172,28 +211,14 @@ class Builder:
         axis: Numbers,
         position: Numbers | None = None,
         limits: tuple[float, float] | None = None,
-        stiffness: float = 0.0,
-        damping: float = 0.0,
-        neutral: float = 0.0,
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Spring],
     ) -> str:
-        """Let the child slide along `axis` [W]; the position is 0 as described."""
-        return self._add_joint(
-            name,
-            "slider",
-            parent,
-            child,
-            position,
-            axes=(axis,),
-            limits=(limits,),
-            stiffness=(stiffness,),
-            damping=(damping,),
-            neutral=(neutral,),
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
+        """Let the child slide along `axis` [W]; the position is 0 as described.
+
+        `limits` (lo, hi) [m]; options are those of add_joint.
+        """
+        return self.add_joint(
+            name, parent, child, Slider(), position=position, axes=(axis,), limits=(limits,), **options
         )
 
     def add_universal(
@@ -205,28 +230,14 @@ class Builder:
         position: Numbers,
         axes: tuple[Numbers, Numbers],
         limits: tuple[tuple[float, float] | None, tuple[float, float] | None] = (None, None),
-        stiffness: tuple[float, float] = (0.0, 0.0),
-        damping: tuple[float, float] = (0.0, 0.0),
-        neutral: tuple[float, float] = (0.0, 0.0),
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Spring],
     ) -> str:
-        """Two crossed hinges: the first axis rides on the parent, the second, perpendicular, on the child."""
-        return self._add_joint(
-            name,
-            "universal",
-            parent,
-            child,
-            position,
-            axes=_each(axes),
-            limits=_each(limits),
-            stiffness=_each(stiffness),
-            damping=_each(damping),
-            neutral=_each(neutral),
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
+        """Two crossed hinges: the first axis rides on the parent, the second, perpendicular, on the child.
+
+        `limits` and the options of add_joint hold two entries, one for each axis.
+        """
+        return self.add_joint(
+            name, parent, child, Universal(), position=position, axes=axes, limits=limits, **options
         )
 
     def add_ball_joint(
@@ -237,22 +248,10 @@ class Builder:
         *,
         position: Numbers,
         damping: float = 0.0,
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Softness],
     ) -> str:
-        """Let the child turn freely about `position`."""
-        return self._add_joint(
-            name,
-            "ball",
-            parent,
-            child,
-            position,
-            ball_damping=damping,
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
-        )
+        """Let the child turn freely about `position`, against `damping` [N m s/rad]."""
+        return self.add_joint(name, parent, child, Ball(), position=position, damping=damping, **options)
 
     def add_hold(
         self, body: str, *what: str, position: Numbers | None = None, name: str | None = None
@@ -263,9 +262,9 @@ class Builder:
         a hinge or a slider, all three a fixed joint, and may be read and driven as such.
         """
         kind, axes = holding(body, what)
-        none = (0.0,) * len(axes)
-        springs = {"stiffness": none, "damping": none, "neutral": none, "limits": (None,) * len(axes)}
-        return self._add_joint(name or f"{body} held", kind, WORLD_NAME, body, position, axes=axes, **springs)
+        return self.add_joint(
+            f"{body} held" if name is None else name, WORLD_NAME, body, kind, position=position, axes=axes
+        )
 
     def add_servo(
         self,
@@ -279,7 +278,7 @@ class Builder:
     ) -> str:
         """Drive a joint to the angle in `u`: velocity gain·(u − angle), at most `max_velocity`,
         reached with at most `max_torque`. `gain` [1/s]; `axis` picks one of a universal joint's two."""
-        name = name or joint
+        name = joint if name is None else name
         self._description.actuators.append(
             ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque)
         )
@@ -287,15 +286,14 @@ class Builder:
 
     def add_motor(self, joint: str, *, axis: int = 0, name: str | None = None) -> str:
         """Apply the torque [N m] (hinge, universal) or force [N] (slider) in `u` across a joint."""
-        name = name or joint
-        self._description.actuators.append(ActuatorNote(name, "motor", joint, axis))
-        return name
+        name = joint if name is None else name
+        return self._add_actuator(ActuatorNote(name, "motor", joint, axis))
 
     def add_force(
         self, body: str, *, direction: Numbers, position: Numbers = ORIGIN, name: str | None = None
     ) -> str:
         """Push a body with u·`direction` [N] at `position`, both fixed in its frame."""
-        name = name or f"{body} force"
+        name = f"{body} force" if name is None else name
         self._description.actuators.append(
             ActuatorNote(name, "force", body, direction=direction, point=position)
         )
@@ -303,9 +301,8 @@ class Builder:
 
     def add_torque(self, body: str, *, direction: Numbers, name: str | None = None) -> str:
         """Twist a body with u·`direction` [N m], fixed in its frame."""
-        name = name or f"{body} torque"
-        self._description.actuators.append(ActuatorNote(name, "torque", body, direction=direction))
-        return name
+        name = f"{body} torque" if name is None else name
+        return self._add_actuator(ActuatorNote(name, "torque", body, direction=direction))
 
     def add_sensor(self, *sensors: Sensor) -> None:
         """Append sensors; observe() returns their readings in this order."""
@@ -322,14 +319,18 @@ class Builder:
         check_sensors(topology)
         model = pack(self._description, topology)
         warn_of_overlap(model)
-
         return model
 
-    def _add_joint(self, name, kind, parent, child, position, **options) -> str:
-        self._description.joints.append(JointNote(name, kind, parent, child, position, **options))
-        return name
+    def _add_actuator(self, note: ActuatorNote) -> str:
+        self._description.actuators.append(note)
+        return note.name
 
 
-def _each(values: object) -> tuple:
-    """One entry per axis; what is no sequence is one entry, for check() to complain about."""
-    return tuple(values) if isinstance(values, Iterable) else (values,)
+def _each(values: object, count: int = 0, default: object = None) -> tuple:
+    """One entry per coordinate; what is no sequence is one entry, for check() to complain about."""
+    if values is None:
+        return (default,) * count
+    try:
+        return tuple(values)  # type: ignore[arg-type]
+    except TypeError:
+        return (values,)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from backflip.model.check_bodies import check_body, check_shape
-from backflip.model.facts import COORDINATES, HOLDS, Topology
+from backflip.model.facts import Topology
+from backflip.model.joints import JointKind
 from backflip.model.notes import WORLD_NAME, Description, JointNote
 from backflip.model.pack import joint_roles
 from backflip.model.sensor import Sensor
@@ -35,11 +36,12 @@ def check_description(description: Description) -> None:
         check_body(body, [s for s in description.shapes if s.body == body.name])
     for joint in description.joints:
         _check_joint(joint, known)
+        axes = [np.asarray(axis, float) for axis in joint.axes]
+        if mistake := joint.kind.mistake(axes, description.planar):
+            fail(f'joint "{joint.name}"', *mistake)
     _check_loops(description)
     if description.planar:
         _check_planar(description)
-    else:
-        _check_not_planar(description)
     for actuator in description.actuators:
         _check_actuator(description, actuator, known)
     for sensor in description.sensors:
@@ -60,6 +62,17 @@ def check_sensors(facts: Topology) -> None:
             raise ValueError(f"sensor {label}: {error}") from None
 
 
+def _check_kind(who: str, kind: JointKind) -> None:
+    if not isinstance(kind, JointKind):
+        fail(who, f"{kind!r} is not a kind of joint", "give one such as Hinge(), or your own JointKind")
+    if len(kind.units) not in (0, kind.freedoms):
+        fail(
+            who,
+            f"a {kind.name} joint has {kind.freedoms} freedoms but {len(kind.units)} coordinates",
+            "give its JointKind a unit for each freedom, or none",
+        )
+
+
 def _check_joint(note: JointNote, known: set[str]) -> None:
     who = f'joint "{note.name}"'
     for name in (note.parent, note.child):
@@ -70,8 +83,9 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
         fail(who, "the world cannot be the child", "make the world the parent")
     if note.position is not None:
         check_vector(who, "position", note.position)
-    if len(note.axes) != COORDINATES[note.kind]:
-        fail(who, f"{len(note.axes)} axes are given", f"a {note.kind} joint has {COORDINATES[note.kind]}")
+    _check_kind(who, note.kind)
+    if len(note.axes) != note.kind.axes:
+        fail(who, f"{len(note.axes)} axes are given", f"a {note.kind.name} joint has {note.kind.axes}")
     axes = [check_vector(who, "axis", axis) for axis in note.axes]
     for axis in axes:
         if np.linalg.norm(axis) < 1e-9:
@@ -79,7 +93,7 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
     if len(axes) == 2 and abs(axes[0] @ axes[1]) > 1e-6 * np.linalg.norm(axes[0]) * np.linalg.norm(axes[1]):
         fail(who, "its two axes are not at right angles", "give perpendicular axes")
     for what in ("limits", "stiffness", "damping", "neutral"):
-        given, count = getattr(note, what), COORDINATES[note.kind]
+        given, count = getattr(note, what), len(note.kind.units)
         if len(given) != count:
             fail(who, f"{what} is {given!r}", f"give {count}, one for each axis")
     for value in (*note.stiffness, *note.damping):
@@ -94,13 +108,13 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
 
 
 def _check_limits(who: str, note: JointNote) -> None:
-    for limit in note.limits:
+    for limit, unit in zip(note.limits, note.kind.units, strict=True):
         if limit is None:
             continue
         lo, hi = check_vector(who, "limits", limit, length=2)
         if lo > hi:
             fail(who, f"limits have lo {lo} > hi {hi}", "swap them")
-        if note.kind != "slider" and (lo < -np.pi or hi > np.pi):
+        if unit == "rad" and (lo < -np.pi or hi > np.pi):
             fail(who, f"limits ({lo}, {hi}) reach beyond ±π", "angles are read from -π to π; narrow them")
 
 
@@ -125,26 +139,6 @@ def _check_planar(description: Description) -> None:
             fail(who, f"velocity {body.velocity!r} leaves the plane of a planar model", "give (vx, 0, vz)")
         if wx or wz:
             fail(who, f"spin {body.spin!r} turns out of the plane of a planar model", "give (0, wy, 0)")
-    for joint in description.joints:
-        who = f'joint "{joint.name}"'
-        if joint.kind in ("ball", "universal"):
-            fail(who, f"a planar model has no {joint.kind} joints", "use a hinge about (0, 1, 0)")
-        for axis in joint.axes:
-            x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
-            if joint.kind == "hinge" and np.hypot(x, z) > 1e-6:
-                fail(who, f"axis {axis!r} turns out of the plane of a planar model", "give (0, 1, 0)")
-            if joint.kind == "slider" and abs(y) > 1e-6:
-                fail(who, f"axis {axis!r} leaves the plane of a planar model", "give an axis (x, 0, z)")
-
-
-def _check_not_planar(description: Description) -> None:
-    for joint in description.joints:
-        if joint.kind in HOLDS:
-            fail(
-                f'joint "{joint.name}"',
-                f"add_hold({HOLDS[joint.kind]!r}) is for planar scenes",
-                "give Builder(planar=True), or use a hinge, slider or fixed joint",
-            )
 
 
 def _check_actuator(description: Description, note, known: set[str]) -> None:
@@ -157,11 +151,11 @@ def _check_actuator(description: Description, note, known: set[str]) -> None:
         return
     check_known(who, "joint", note.target, {j.name for j in description.joints})
     joint = next(j for j in description.joints if j.name == note.target)
-    count = COORDINATES[joint.kind]
+    count = len(joint.kind.units)
     if count == 0:
         fail(
             who,
-            f'joint "{joint.name}" is {joint.kind} and has no axis to drive',
+            f'joint "{joint.name}" is {joint.kind.name} and has no axis to drive',
             "use a hinge, slider or universal joint",
         )
     if note.axis not in range(count):

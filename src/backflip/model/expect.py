@@ -4,7 +4,6 @@ import numpy as np
 
 from backflip.model.fields import STATE_FIELDS, expect_model, expect_precision
 from backflip.model.model import Model, State
-from backflip.model.rest import row_count
 
 
 def expect_state(who: str, model: Model, state: State) -> None:
@@ -14,7 +13,7 @@ def expect_state(who: str, model: Model, state: State) -> None:
         raise TypeError(f"{who}: a {type(state).__name__} was given where a State belongs; mind the order")
     n = len(model.topology.bodies)
     wanted = {name: (n, *field.each) for name, field in STATE_FIELDS.items()}
-    for name, want in (wanted | {"force": (row_count(model.topology),)}).items():
+    for name, want in (wanted | {"force": (model.topology.layout.rows,)}).items():
         have = np.shape(getattr(state, name))
         if have != want:
             raise ValueError(

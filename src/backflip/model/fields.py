@@ -67,7 +67,7 @@ def place_of(facts: Topology, name: str, field: str, of: str) -> int | slice:
     if of == "corner":
         return facts.corners(facts.shape(name))
     if of == "coordinate":
-        at = facts.coordinates_of(name)
+        at = facts.coordinates_of(facts.joint(name))
         if at.start == at.stop:
             raise ValueError(f'joint "{name}" has no coordinates and so no {field}')
         return at.start if at.stop == at.start + 1 else at

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from backflip.geometry import Shape
+from backflip.model.joints import JointKind
 from backflip.model.sensor import Sensor
 
 Numbers = Sequence[float] | np.ndarray
@@ -48,7 +49,7 @@ class JointNote:
     """A joint as described; springs and limits hold one entry per coordinate."""
 
     name: str
-    kind: str
+    kind: JointKind
     parent: str
     child: str
     position: Numbers | None

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from backflip.geometry import KINDS, Hull
-from backflip.model.facts import COORDINATES, WORLD, ActuatorFact, JointFact, ShapeFact, Topology
+from backflip.model.facts import WORLD, ActuatorFact, JointFact, ShapeFact, Topology
 from backflip.model.model import Model
 from backflip.model.notes import WORLD_NAME, Description, JointNote, rotation_matrix
 from backflip.model.sensor import Sensor
@@ -201,7 +201,7 @@ def _driven(description: Description, joints: tuple[JointFact, ...], note) -> in
     if note.kind in ("force", "torque"):
         return _body_index(description)[note.target]
     place = [j.name for j in joints].index(note.target)
-    return sum(COORDINATES[j.kind] for j in joints[:place]) + note.axis
+    return sum(len(j.kind.units) for j in joints[:place]) + note.axis
 
 
 def joint_roles(description: Description) -> list[str]:
@@ -258,7 +258,7 @@ def _pairs(description: Description, joints, shapes: tuple[ShapeFact, ...]) -> t
 def _still(joints: tuple[JointFact, ...]) -> set[int]:
     """The world and whatever is welded to it."""
     still = {WORLD}
-    welds = [{j.a, j.b} for j in joints if j.kind == "fixed" and j.role == "tree"]
+    welds = [{j.a, j.b} for j in joints if not j.kind.freedoms and j.role == "tree"]
     while any(w & still and not w <= still for w in welds):
         still |= set().union(*(w for w in welds if w & still))
     return still

@@ -5,6 +5,7 @@ from typing import TypedDict, Unpack
 
 from backflip.geometry import Plane, Shape
 from backflip.model.check import check_description, check_sensors
+from backflip.model.ground import warn_of_ignored_ground
 from backflip.model.joints import Ball, Fixed, Hinge, JointKind, Slider, Universal, holding
 from backflip.model.model import Model
 from backflip.model.notes import (
@@ -319,6 +320,7 @@ class Builder:
         check_sensors(topology)
         model = pack(self._description, topology)
         warn_of_overlap(model)
+        warn_of_ignored_ground(self._description)
         return model
 
     def _add_actuator(self, note: ActuatorNote) -> str:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Shape, Sphere
+from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Shape
 from backflip.model.joints import Hinge, Slider
 from backflip.model.notes import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote, rotation_matrix
 
 DEEP = 0.05
-"""How far into the ground is worth a warning, as a part of the shape's smallest length."""
+"""How far into the ground is worth a warning, as a part of the shape's size."""
 ANGLES, RIM = 73, 16
 """Angles of a hinge, and points on the rim of a cylinder, that are tried."""
 
@@ -24,13 +24,12 @@ def warn_of_ignored_ground(description: Description) -> None:
             continue
         for ground, shape in _solid_pairs(description, joint.child):
             depth = _reach(joint, bodies[joint.child], shape, ground)
-            if depth > DEEP * min(
-                x for x in (*np.abs(_points(shape.shape)[0]).max(0), _size(shape.shape)) if x > 0
-            ):
+            if depth > DEEP * _size(shape.shape):
                 warnings.warn(
-                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes through '
-                    f'"{ground.name}", which its shape "{shape.name}" can reach; give the joint collide=True to '
-                    f'let them touch, or say ignore_contact("world", "{joint.child}") if this is meant',
+                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes '
+                    f'through "{ground.name}", which its shape "{shape.name}" can reach; give the joint '
+                    "collide=True to let them touch, or, if this is meant, say "
+                    f'ignore_contact("world", "{joint.child}")',
                     stacklevel=3,
                 )
                 break
@@ -86,9 +85,8 @@ def _points(shape: Shape) -> tuple[np.ndarray, float]:
         turn = np.linspace(0, 2 * np.pi, RIM, endpoint=False)
         rim = shape.radius * np.stack([np.cos(turn), np.sin(turn), 0 * turn], -1)
         return (ends[:, None] + rim).reshape(-1, 3), 0.0
-    return np.zeros((1, 3)), float(
-        shape.radius if isinstance(shape, Sphere) else np.linalg.norm(shape.pack())
-    )
+    # of what is not known here: a ball that holds all of it
+    return np.zeros((1, 3)), float(np.linalg.norm(shape.pack()))
 
 
 def _size(shape: Shape) -> float:

@@ -15,7 +15,7 @@ from backflip.dynamics import (
 )
 from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
 from backflip.keep import Progress, load_weights, save_weights
-from backflip.lanes import backend
+from backflip.lanes import backend, set_backend
 from backflip.learn import (
     Cauchy,
     Certainty,
@@ -130,6 +130,7 @@ __all__ = [
     "scale_by_error",
     "servo_power",
     "servo_torque",
+    "set_backend",
     "step",
     "total_mass",
     "train",

@@ -14,13 +14,11 @@ import numpy as np
 from jax.extend import core
 
 from backflip.lanes import machine
+from backflip.lanes.backend import backend
 from backflip.lanes.emit import Uncovered
 from backflip.lanes.kernel import kernel_ir
+from backflip.lanes.target import target
 from backflip.lanes.words import text_of
-
-asked = jax.make_user_context(None)
-"""The backend chosen for a while. Part of the key under which JAX keeps what it has traced: a function traced
-with one backend is traced again with the other."""
 
 
 class Program:
@@ -43,11 +41,6 @@ class Program:
     def of(cls, closed: core.ClosedJaxpr) -> "Program":
         """The program of a closed jaxpr."""
         return cls(closed, closed.in_avals, closed.out_avals)
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether derivatives are compiled by lanes too: those of derivatives are left to XLA."""
-        return self._source is None
 
     @cached_property
     def closed(self) -> core.ClosedJaxpr:
@@ -122,7 +115,7 @@ class Program:
             digest = "" if self._by_hand else hashlib.sha256(f"{self.digest} {how}".encode()).hexdigest()
 
             def trace() -> core.ClosedJaxpr:
-                with asked("xla"):
+                with backend("xla"):
                     return jax.make_jaxpr(f)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in ins))
 
             self._derived[how] = Program(None, ins, outs, (digest, trace), spent=len(self.ins))
@@ -141,9 +134,9 @@ class Program:
         None if it is not covered: that is said once.
         """
         lanes = 1 if size is None or size == 1 else machine.lane_count(self._float_size)
-        how = (shared, size is not None, lanes, machine.thread_limit())
+        how = (shared, size is not None, lanes, machine.thread_limit(), target())
         if how not in self._names:
-            key = machine.key_of(self.digest, repr(how))
+            key = machine.key_of(self.digest, repr(how[:4]))
             try:
                 with _no_garbage():
                     self._names[how] = machine.register(

@@ -92,7 +92,7 @@ def _trace(fn: Callable, tree: Any, avals: tuple[Any, ...]) -> _Traced:
     used = {v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, core.Literal)}
     wanted = [i for v, i in arguments.items() if v in used]
     own = jaxpr.replace(invars=[jaxpr.invars[i] for i in wanted], outvars=computed)
-    program = Program.of(core.ClosedJaxpr(own, closed.consts))
+    program = Program.of(core.ClosedJaxpr(own, closed.consts), getattr(fn, "__name__", "a function"))
     return _Traced(program, captured, wanted, passed, jax.tree.structure(out))
 
 

@@ -14,6 +14,7 @@ from backflip.lanes.emit import Uncovered
 from backflip.lanes.primitive import call
 from backflip.lanes.program import Program
 
+
 def compile(fn: Callable) -> Callable:
     """fn, a function of one robot, with kernels for it and its derivatives; on other devices plain JAX."""
     if not callable(fn):

@@ -206,9 +206,7 @@ def _eager(primitive: Any) -> Any:
     def run(*arrays: Any, **params: Any) -> list[Any]:
         ready = params["program"].eager
         key = (primitive, target(), *(v for k, v in sorted(params.items()) if k != "program"))
-        compiled = ready.get(key) or ready.setdefault(
-            key, jax.jit(lambda *xs: primitive.bind(*xs, **params))
-        )
+        compiled = ready.get(key) or ready.setdefault(key, jax.jit(lambda *xs: primitive.bind(*xs, **params)))
         with jax.disable_jit(False):
             return compiled(*arrays)
 

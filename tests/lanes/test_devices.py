@@ -43,7 +43,8 @@ mapped = jax.shard_map(swing, mesh=auto, in_specs=(jax.P(), jax.P("i")), out_spe
 check("shard_map", mapped, A, x)
 slope = jax.grad(lambda A, x: sum((y**2).sum() for y in mapped(A, x)))
 check("gradient of shard_map", slope, A, x, kernels=2)
-inside = jax.shard_map(jax.grad(loss, (0, 1)), mesh=auto, in_specs=(jax.P(), jax.P("i")), out_specs=(jax.P(), jax.P("i")))
+specs = jax.P(), jax.P("i")
+inside = jax.shard_map(jax.grad(loss, (0, 1)), mesh=auto, in_specs=specs, out_specs=specs)
 check("gradient inside shard_map", inside, A, x, kernels=2)
 check("curvature inside shard_map", jax.shard_map(
     lambda A, x: jax.jvp(lambda A: jax.grad(loss, 1)(A, x), (A,), (A,))[1],

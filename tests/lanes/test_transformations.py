@@ -748,7 +748,7 @@ def test_closures_over_a_typed_key_of_random_numbers():
 
 def test_arguments_wider_than_numbers_are_now_are_refused_by_name():
     compiled = lanes.compile(energy)
-    with jax.enable_x64(False), pytest.raises(TypeError, match="energy: .* float64, .*jax_enable_x64.*off"):
+    with jax.enable_x64(False), pytest.raises(TypeError, match=r"energy: .* float64, .*jax_enable_x64.*off"):
         compiled(ARM, X)
     assert_same(compiled(ARM, X), energy(ARM, X))
 

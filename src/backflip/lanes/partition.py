@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.experimental.custom_partitioning import SdyShardingRule, custom_partitioning
+from jax.experimental.custom_partitioning import ArrayMapping, SdyShardingRule, custom_partitioning
 
 Call = Callable[..., list[Any]]
 """(*arrays, size=robots) -> results, all with a leading axis of robots"""
 
 
 def by_device(call: Call, batched: Sequence[bool], ins: Sequence[Any], outs: Sequence[Any]) -> Callable:
-    """`call`, which XLA may split along the batch; arguments without a batch axis are copied to all devices."""
+    """`call`, which XLA may split along the batch; arguments without that axis are copied to all devices."""
     first = batched.index(True)
 
     @custom_partitioning
@@ -34,8 +34,8 @@ def by_device(call: Call, batched: Sequence[bool], ins: Sequence[Any], outs: Seq
 
 def _batch_axis(array: Any) -> Any:
     """Axes of the mesh along which robots are split; None: not at all."""
-    spec = getattr(array.sharding, "spec", ())
-    return spec[0] if len(spec) else None
+    spec = tuple(getattr(array.sharding, "spec", ()))
+    return spec[0] if spec else None
 
 
 def _along(mesh: Any, robots: Any, array: Any) -> jax.NamedSharding:
@@ -46,10 +46,10 @@ def _rule(batched: Sequence[bool], ins: Sequence[Any], outs: Sequence[Any]) -> S
     """For Shardy: the batch axis is one factor of all arrays that have it; others are not to be split."""
     names: list[str] = []
 
-    def factors(array: Any, robots: bool) -> tuple[str, ...]:
+    def factors(array: Any, robots: bool) -> ArrayMapping:
         new = [f"d{len(names) + i}" for i in range(len(array.shape) - robots)]
         names.extend(new)
-        return ("robots",) * robots + tuple(new)
+        return ArrayMapping(*("robots",) * robots, *new)
 
     operands = tuple(factors(a, b) for a, b in zip(ins, batched, strict=True))
     results = tuple(factors(a, True) for a in outs)

@@ -5,8 +5,8 @@
     BACKFLIP_TARGET=avx2,-fma     one with features added or taken away, by LLVM's names
     BACKFLIP_TARGET=native,-fma   this CPU without fused multiply-add
 
-It is read when a kernel is compiled, so a test may set it (`monkeypatch.setenv`) and jit a function anew; what
-jit has compiled before stays as it is. Kernels on disk are named by it.
+It is read when a kernel is compiled, so a test may set it (`monkeypatch.setenv`) and jit a function anew;
+what jit has compiled before stays as it is. Kernels on disk are named by it.
 """
 
 import os

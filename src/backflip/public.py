@@ -14,7 +14,7 @@ from backflip.dynamics import (
     total_mass,
 )
 from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
-from backflip.lanes import backend
+from backflip.lanes import backend, set_backend
 from backflip.learn import (
     Cauchy,
     Certainty,
@@ -137,6 +137,7 @@ __all__ = [
     "scale_by_error",
     "servo_power",
     "servo_torque",
+    "set_backend",
     "step",
     "total_mass",
     "train",

@@ -11,9 +11,9 @@ from backflip.experiments.base import Progress
 from backflip.experiments.bench import report
 from backflip.experiments.bench import run as bench
 from backflip.experiments.bench.claims import claims
+from backflip.experiments.bench.job import FIGURES, Job
 from backflip.experiments.bench.machine import machine, sentence
 from backflip.experiments.bench.plan import FULL, QUICK, plan
-from backflip.experiments.bench.work import FIGURES, Job
 
 pytest.importorskip("mujoco")
 

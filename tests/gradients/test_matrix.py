@@ -6,17 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backflip.experiments.certificates.gradient_table import MARK, stored, table
 from backflip.experiments.certificates.gradients import (
     CASES,
-    MARK,
     SCHEMES,
     STEPS,
     TOLERANCE,
     Case,
     compare,
     plateau,
-    stored,
-    table,
 )
 
 ROOT = Path(__file__).parents[2]

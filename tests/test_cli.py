@@ -12,7 +12,7 @@ import pytest
 
 from backflip import cli, experiments
 from backflip.experiments.base import Claim, Progress, read_result, revision, save_result
-from backflip.keep import load_weights, save_weights
+from backflip.storage import load_weights, save_weights
 
 
 def run_well(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict:

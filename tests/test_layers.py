@@ -14,19 +14,19 @@ PUBLIC = "backflip"
 
 MAY_IMPORT: dict[str, set[str]] = {
     "math": set(),
-    "keep": set(),
+    "storage": set(),
     "lanes": set(),
     "solve": {"math"},
     "geometry": {"math"},
-    "model": {"math", "lanes", "geometry"},
+    "model": {"math", "lanes", "solve", "geometry"},
     "dynamics": {"math", "lanes", "solve", "geometry", "model"},
     "sense": {"math", "lanes", "model", "dynamics"},
     "control": {"math"},
-    "learn": {"math", "solve", "geometry", "model", "dynamics", "sense", "control", "keep"},
+    "learn": {"math", "solve", "geometry", "model", "dynamics", "sense", "control", "storage"},
     "robots": {PUBLIC},
     "view": {"math", "geometry", "model", "dynamics"},
     "bridges": {PUBLIC},
-    "experiments": {PUBLIC, "geometry", "keep", "view", "robots"},
+    "experiments": {PUBLIC, "geometry", "storage", "view", "robots"},
     "cli": {"experiments"},
     "__init__": {"public"},
     "public": {
@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "sense",
         "control",
         "learn",
-        "keep",
+        "storage",
         "view",
     },
 }

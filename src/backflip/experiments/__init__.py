@@ -2,7 +2,7 @@
 
 comes in    a folder, a seed, a Progress to report to
 goes out    files in the folder, a result to keep, Claims re-measured from the files
-may touch   the public names, geometry, view, robots, keep; files and clocks
+may touch   the public names, geometry, view, robots, storage; files and clocks
 never knows how the engine works inside
 
 Folders are by subject. An experiment is a module that fits `base.Experiment`; beside it stand the modules

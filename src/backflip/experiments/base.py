@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from backflip.keep.files import replacing
-from backflip.keep.progress import Progress
+from backflip.storage.files import write_atomically
+from backflip.storage.progress import Progress
 
 UNKNOWN = "unknown"
 """Stands for a revision or version that cannot be found out."""

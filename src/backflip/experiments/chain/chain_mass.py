@@ -115,7 +115,7 @@ def find(links: int, first: float, progress: Progress):
 
     recorded = watched(links)({"mass": jnp.asarray(TRUE)})
     return bf.identify(
-        scene(links).scheme, with_mass(links), {"mass": bf.positive(first)}, recorded,
+        scene(links).scheme, with_mass(links), {"mass": bf.bounds.positive(first)}, recorded,
         sense=positions, noise=1.0, updates=UPDATES, progress=progress, label=f"{links} from {first:.2g}",
     )  # fmt: skip
 
@@ -140,11 +140,11 @@ def find_all(links: int, seed: int, progress: Progress):
     masses = jnp.asarray(drawn_masses(links, seed), jnp.result_type(float))
     states = unrolled(links)({"mass": masses})
     seen = jax.vmap(positions, (None, 0))(None, states)
-    recorded = bf.windows(bf.Recording(seen, None, bf.rest(setup.model)), states, WINDOW)
+    recorded = bf.Recording(seen, None, bf.rest(setup.model)).windows(states, WINDOW)
     first = {
-        "mass": bf.positive(np.full(links, FIRST)),
-        "friction": bf.positive(0.1),
-        "restitution": bf.within(0.3, 0, 1),
+        "mass": bf.bounds.positive(np.full(links, FIRST)),
+        "friction": bf.bounds.positive(0.1),
+        "restitution": bf.bounds.interval(0.3, 0, 1),
     }
     return bf.identify(
         setup.scheme, with_all(links), first, recorded,

@@ -54,8 +54,9 @@ class Problem(NamedTuple):
         """Backward speed, and how far from upright."""
         import backflip as bf
 
-        between, start = (bf.fade(FADE), bf.clip(CLIP)), disturbed(self.start, key, PUSHED)
-        path = bf.rollout(self.scheme, self.model, start, self.plan(policy, self.scheme), between=between)
+        hooks = bf.gradients.fade(FADE), bf.gradients.clip(CLIP)
+        start = disturbed(self.start, key, PUSHED)
+        path = bf.rollout(self.scheme, self.model, start, self.plan(policy, self.scheme), hooks=hooks)
         speed, upright = path.state.v_WB[:, 0, 0].mean(), path.state.R_WB[:, 0, 2, 2]
         return UPRIGHT * (1 - upright).mean() - speed, {"speed": speed, "upright": upright.min()}
 

@@ -31,7 +31,7 @@ SHORT = 1000
 """steps that are audited, and shown"""
 
 
-def walk(setup: gait.Problem, policy, key, steps: int, between=(), fine: bool = False):
+def walk(setup: gait.Problem, policy, key, steps: int, hooks=(), fine: bool = False):
     """Where a walk from a disturbed start begins, and its trajectory."""
     import jax
 
@@ -41,14 +41,16 @@ def walk(setup: gait.Problem, policy, key, steps: int, between=(), fine: bool = 
     start = disturbed(setup.start, how)
     times, scheme = (FINER, finer(setup.scheme)) if fine else (1, setup.scheme)
     angles = trot.controls(policy, times * steps, times, jax.random.uniform(when))
-    return start, bf.rollout(scheme, setup.model, start, angles, between=between)
+    return start, bf.rollout(scheme, setup.model, start, angles, hooks=hooks)
 
 
 def cost(setup: gait.Problem, policy, key):
     """Backward speed, tilt, bobbing and work."""
     import backflip as bf
 
-    found = walk_of(setup.model, *walk(setup, policy, key, STEPS, (bf.fade(FADE), bf.clip(CLIP))))
+    found = walk_of(
+        setup.model, *walk(setup, policy, key, STEPS, (bf.gradients.fade(FADE), bf.gradients.clip(CLIP)))
+    )
     tilt, bobbing = (1 - found.upright).mean(), found.height.var()
     total = -found.speed + LEVEL * tilt + BOBBING * bobbing + SPARING * found.power.mean() / found.weight
     return total, {"speed": found.speed, "upright": found.upright.min()}

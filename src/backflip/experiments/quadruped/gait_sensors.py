@@ -133,11 +133,11 @@ def cost(setup: gait.Problem, policy: Reflexes, key):
     """Backward speed, tilt, bobbing, work, and facing aside, of a robot drawn from the key."""
     import backflip as bf
 
-    policy = bf.limit(policy, 1 / ROBOTS, key)
+    policy = bf.gradients.clip_per_robot(policy, 1 / ROBOTS, key)
     model, start, phase = meet(setup, key, MET)
     play, memory = policy.ready(phase, STEPS)
-    pieces = bf.fade(FADE), bf.clip(CLIP)
-    path = bf.rollout(setup.scheme, model, start, play, steps=STEPS, memory=memory, between=pieces)
+    pieces = bf.gradients.fade(FADE), bf.gradients.clip(CLIP)
+    path = bf.rollout(setup.scheme, model, start, play, steps=STEPS, memory=memory, hooks=pieces)
     found = walk_of(model, start, path)
     speed, facing = path.state.v_WB[:, 0, 0].mean(), path.state.R_WB[:, 0, 0, 0]
     total = -speed + LEVEL * (1 - found.upright).mean() + BOBBING * found.height.var()

@@ -79,12 +79,12 @@ def search(seed: int, theta: dict[str, Any], steps: int, builder, **how):
     """Search from theta, with so many steps between samples."""
     import backflip as bf
 
-    guess = {name: bf.positive(value) for name, value in theta.items()}
+    guess = {name: bf.bounds.positive(value) for name, value in theta.items()}
     # far off, squares lead straight; close by, a foot that chatters must not count for much
-    loss = bf.Square() if steps == ROUGH else bf.Huber()
+    cost = bf.Square() if steps == ROUGH else bf.Huber()
     return bf.identify(
         runs.scheme(steps), builder, guess, runs.recording(seed, steps),
-        sense=runs.sense, noise=runs.noise(), loss=loss, method=bf.levenberg_marquardt(ease=EASE), **how,
+        sense=runs.sense, noise=runs.noise(), cost=cost, optimizer=bf.levenberg_marquardt(ease=EASE), **how,
     )  # fmt: skip
 
 

@@ -86,8 +86,8 @@ def controls(policy, steps: int, times: int = 1, ahead=0.0):
     import backflip as bf
 
     dt = DT / times
-    stride = bf.play(policy, bf.clock(times * STRIDE, dt, FREQUENCY)).mean(0)
-    return bf.play(policy, bf.clock(steps, dt, FREQUENCY, ahead)) - (1 - POSTURE) * stride
+    stride = bf.open_loop(policy, bf.clock(times * STRIDE, dt, FREQUENCY)).mean(0)
+    return bf.open_loop(policy, bf.clock(steps, dt, FREQUENCY, ahead)) - (1 - POSTURE) * stride
 
 
 def symmetric(policy):

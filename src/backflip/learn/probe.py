@@ -1,6 +1,6 @@
 """A seam for looking into a rollout that somebody else's cost calls.
 
-While a Watcher is set, every rollout that is traced counts its steps; one that looks is told, when the
+While a Probe is set, every rollout that is traced counts its steps; one that looks is told, when the
 program runs, what each step starts from and what gradient comes back to it.
 """
 
@@ -15,12 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from backflip.learn.between import length
+from backflip.learn.gradients import length
 from backflip.model import State
 
 
 @dataclass
-class Moment:
+class StepRecord:
     """What was seen of one step."""
 
     arrays: Any = None
@@ -32,8 +32,8 @@ class Moment:
 
 
 @dataclass
-class Watcher:
-    """`steps` that were traced in all rollouts; one that looks has the `moments` of the first, by step."""
+class Probe:
+    """`steps` that were traced in all rollouts; one that looks has the `records` of the first, by step."""
 
     look: bool = False
     steps: int = 0
@@ -41,50 +41,50 @@ class Watcher:
     scheme: Any = None
     facts: Any = None
     """what is static of (model, state, u)"""
-    moments: dict[int, Moment] = field(default_factory=dict)
+    records: dict[int, StepRecord] = field(default_factory=dict)
 
-    def moment(self, t: Any) -> Moment:
+    def record(self, t: Any) -> StepRecord:
         """What is known of step t."""
-        return self.moments.setdefault(int(t), Moment())
+        return self.records.setdefault(int(t), StepRecord())
 
-    def saw(self, t: Any, arrays: Any, finite: Any) -> None:
+    def record_forward(self, t: Any, arrays: Any, finite: Any) -> None:
         """The forward pass came by."""
-        now = self.moment(t)
+        now = self.record(t)
         now.arrays, now.finite = jax.tree.map(np.array, arrays), bool(finite)
 
-    def felt(self, t: Any, gradient: Any) -> None:
+    def record_backward(self, t: Any, gradient: Any) -> None:
         """The backward pass came by."""
-        self.moment(t).gradient = float(gradient)
+        self.record(t).gradient = float(gradient)
 
 
-_current: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_current: ContextVar[Probe | None] = ContextVar("probe", default=None)
 
 
 @contextmanager
-def watching(watcher: Watcher) -> Iterator[Watcher]:
-    """Tell `watcher` about every rollout traced in this block."""
-    token = _current.set(watcher)
+def probing(probe: Probe) -> Iterator[Probe]:
+    """Tell `probe` about every rollout traced in this block."""
+    token = _current.set(probe)
     try:
-        yield watcher
+        yield probe
     finally:
         _current.reset(token)
 
 
-def begin(scheme: Any, steps: int) -> Watcher | None:
-    """A rollout starts; returns the Watcher that wants to see its steps, if any."""
-    watcher = _current.get()
-    if watcher is None:
+def begin(scheme: Any, steps: int) -> Probe | None:
+    """A rollout starts; returns the Probe that wants to see its steps, if any."""
+    probe = _current.get()
+    if probe is None:
         return None
-    watcher.steps += steps
-    watcher.rollouts += 1
-    watcher.scheme = watcher.scheme or scheme
-    return watcher if watcher.look and watcher.rollouts == 1 else None
+    probe.steps += steps
+    probe.rollouts += 1
+    probe.scheme = probe.scheme or scheme
+    return probe if probe.look and probe.rollouts == 1 else None
 
 
-def show(watcher: Watcher, t: Any, before: Any, after: State) -> State:
+def show(probe: Probe, t: Any, before: Any, after: State) -> State:
     """The state after step t, itself; `before` is (model, state, u)."""
-    arrays, watcher.facts = eqx.partition(before, eqx.is_array)
-    jax.debug.callback(watcher.saw, t, arrays, _is_finite(after))
+    arrays, probe.facts = eqx.partition(before, eqx.is_array)
+    jax.debug.callback(probe.record_forward, t, arrays, _is_finite(after))
 
     @jax.custom_vjp
     def tap(state: State, t: Any) -> State:
@@ -94,7 +94,7 @@ def show(watcher: Watcher, t: Any, before: Any, after: State) -> State:
         return state, t
 
     def backward(t: Any, gradient: State) -> tuple[State, None]:
-        jax.debug.callback(watcher.felt, t, length(gradient))
+        jax.debug.callback(probe.record_backward, t, length(gradient))
         return gradient, None
 
     tap.defvjp(forward, backward)

@@ -9,29 +9,29 @@ NORMAL = 0.6745
 """half of all normal numbers are within so many standard deviations"""
 
 
-class Loss(eqx.Module):
-    """A residual r, in units of its noise, costs bend(r)² / 2."""
+class ResidualCost(eqx.Module):
+    """A residual r, in units of its noise, costs signed_root(r)² / 2."""
 
-    def bend(self, r: Array) -> Array:
-        """The number whose square is what r costs; odd and smooth, bend(r) → r for small r."""
+    def signed_root(self, r: Array) -> Array:
+        """The number whose square is what r costs; odd and smooth, signed_root(r) → r for small r."""
         raise NotImplementedError
 
-    def variance(self, bent: np.ndarray, parameters: int) -> float:
-        """Of the noise, by the median of a fit's bent residuals (m,), which outliers do not move."""
-        spread = float(np.median(np.abs(bent))) / NORMAL
-        return spread**2 * len(bent) / max(len(bent) - parameters, 1)
+    def variance(self, roots: np.ndarray, parameters: int) -> float:
+        """Of the noise, by the median of a fit's signed roots (m,), which outliers do not move."""
+        spread = float(np.median(np.abs(roots))) / NORMAL
+        return spread**2 * len(roots) / max(len(roots) - parameters, 1)
 
 
-class Square(Loss):
+class Square(ResidualCost):
     """Least squares: every residual counts by its square."""
 
-    def bend(self, r: Array) -> Array:
+    def signed_root(self, r: Array) -> Array:
         """r itself."""
         return r
 
-    def variance(self, bent: np.ndarray, parameters: int) -> float:
+    def variance(self, roots: np.ndarray, parameters: int) -> float:
         """The sum of squares over the degrees of freedom."""
-        return float(bent @ bent) / max(len(bent) - parameters, 1)
+        return float(roots @ roots) / max(len(roots) - parameters, 1)
 
 
 def _check(name: str, width: float) -> None:
@@ -39,7 +39,7 @@ def _check(name: str, width: float) -> None:
         raise ValueError(f"{name}: width is {width!r}; give a positive number of standard deviations")
 
 
-class Huber(Loss):
+class Huber(ResidualCost):
     """r² up to `width` standard deviations of the noise, from there on 2·width·abs(r) − width²."""
 
     width: float = eqx.field(static=True, default=1.5)
@@ -47,14 +47,14 @@ class Huber(Loss):
     def __check_init__(self):
         _check("Huber", self.width)
 
-    def bend(self, r: Array) -> Array:
+    def signed_root(self, r: Array) -> Array:
         """± √(2 width abs(r) − width²) beyond the width."""
         far = jnp.abs(r) > self.width
         safe = jnp.where(far, jnp.abs(r), self.width)
         return jnp.where(far, jnp.sign(r) * jnp.sqrt(self.width * (2 * safe - self.width)), r)
 
 
-class Cauchy(Loss):
+class Cauchy(ResidualCost):
     """width² ln(1 + (r/width)²): outliers count less the farther they are."""
 
     width: float = eqx.field(static=True, default=3.0)
@@ -62,7 +62,7 @@ class Cauchy(Loss):
     def __check_init__(self):
         _check("Cauchy", self.width)
 
-    def bend(self, r: Array) -> Array:
+    def signed_root(self, r: Array) -> Array:
         """± width √ln(1 + (r/width)²)."""
         x = r / self.width
         near = jnp.abs(x) < 1e-3

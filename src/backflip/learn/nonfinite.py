@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.learn.watch import Watcher, value_of, watching
+from backflip.learn.probe import Probe, probing, value_of
 
 
-class Trouble(NamedTuple):
+class NonFinite(NamedTuple):
     """An update that was not done."""
 
     update: int
@@ -29,7 +29,7 @@ class Trouble(NamedTuple):
         return f"{self.where} of {robot} is not finite{step}"
 
 
-def find_trouble(cost: Callable, policy: Any, keys: Array, update: int) -> Trouble:
+def locate_nonfinite(cost: Callable, policy: Any, keys: Array, update: int) -> NonFinite:
     """Go through the robots of an update one by one, and through the first bad one step by step."""
     value = value_of(cost)
 
@@ -43,13 +43,13 @@ def find_trouble(cost: Callable, policy: Any, keys: Array, update: int) -> Troub
 
     good = are_finite(policy, keys)
     if good.all():
-        return Trouble(update, -1, -1, "gradient")
+        return NonFinite(update, -1, -1, "gradient")
     robot = int(jnp.argmin(good))
-    with watching(Watcher(look=True)) as watcher:
+    with probing(Probe(look=True)) as probe:
         jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value))(policy, keys[robot]))
         jax.effects_barrier()
-    fallen = [t for t, moment in sorted(watcher.moments.items()) if not moment.finite]
+    fallen = [t for t, record in sorted(probe.records.items()) if not record.finite]
     if fallen:
-        return Trouble(update, robot, fallen[0], "state")
-    bad = [t for t, m in watcher.moments.items() if m.gradient is not None and not jnp.isfinite(m.gradient)]
-    return Trouble(update, robot, max(bad), "gradient") if bad else Trouble(update, robot, -1, "cost")
+        return NonFinite(update, robot, fallen[0], "state")
+    bad = [t for t, m in probe.records.items() if m.gradient is not None and not jnp.isfinite(m.gradient)]
+    return NonFinite(update, robot, max(bad), "gradient") if bad else NonFinite(update, robot, -1, "cost")

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any, TextIO
 
-from backflip.keep.files import replacing
+from backflip.storage.files import write_atomically
 
 
 class Logbook:
@@ -27,7 +27,7 @@ class Logbook:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "log.jsonl"
         self.rows = _read(file)[:kept]
-        with replacing(file) as draft:
+        with write_atomically(file) as draft:
             draft.write_text("".join(_line(row) for row in self.rows), encoding="utf-8")
         self._lines = file.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=kept)

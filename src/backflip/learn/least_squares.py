@@ -1,4 +1,4 @@
-"""One identification as a least-squares problem, and the methods that bring it down."""
+"""One identification as a least-squares problem, and the optimizers that bring it down."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from jax import Array
 from backflip.dynamics import Scheme
 from backflip.learn.parameters import Layout
 from backflip.learn.recording import Recording
-from backflip.learn.robust import Loss
+from backflip.learn.residual_cost import ResidualCost
 from backflip.learn.rollout import rollout
 from backflip.model import Model, State, rest
 
@@ -35,7 +35,7 @@ class Problem(eqx.Module):
     """(p,) free numbers of the first guess"""
     trust: Array
     """1 / standard deviation of the first guess, in free numbers; 0: it is only a start"""
-    loss: Loss
+    residual_cost: ResidualCost
     layout: Layout = eqx.field(static=True)
     theta_to_model: Callable = eqx.field(static=True)
     sense: Callable = eqx.field(static=True)
@@ -66,12 +66,12 @@ class Problem(eqx.Module):
         The last p say how far theta is from what the first guess is trusted to be.
         """
         off = (self.readings(free) - self.recorded.observed) / self.noise
-        bent = self.loss.bend(jnp.where(self.present > 0, off, 0)).reshape(-1)
-        told = jnp.concatenate([bent, self.trust * (free - self.first)])
-        return told * (self.scale / jnp.sqrt(self.present.sum()))
+        roots = self.residual_cost.signed_root(jnp.where(self.present > 0, off, 0)).reshape(-1)
+        both = jnp.concatenate([roots, self.trust * (free - self.first)])
+        return both * (self.scale / jnp.sqrt(self.present.sum()))
 
     def cost(self, free: Array) -> Array:
-        """Mean cost of a sample: the mean square where the loss is that."""
+        """Mean cost of a sample: the mean square where the residual cost is Square."""
         r = self.residuals(free)
         return jnp.sum(r * r) / self.scale**2
 
@@ -114,42 +114,42 @@ class Standing(eqx.Module):
     cost: Array
     """of it"""
     inner: Any
-    """the method's own state"""
+    """the optimizer's own state"""
 
 
-def is_first_order(method: Any) -> bool:
+def is_first_order(optimizer: Any) -> bool:
     """Whether it is an optimiser of optax, not a solver of optimistix."""
     import optax
 
-    return isinstance(method, optax.GradientTransformation)
+    return isinstance(optimizer, optax.GradientTransformation)
 
 
 @eqx.filter_jit
-def begin(problem: Problem, method: Any, free: Array) -> Standing:
+def begin(problem: Problem, optimizer: Any, free: Array) -> Standing:
     """Before the first update."""
     unknown = jnp.full((), jnp.inf, free.dtype)
-    if is_first_order(method):
-        return Standing(free, unknown, (free, method.init(free)))
+    if is_first_order(optimizer):
+        return Standing(free, unknown, (free, optimizer.init(free)))
     fn = residuals_for_solvers(problem)
     out = jax.eval_shape(lambda y: fn(y, None)[0], free)
-    inner = method.init(fn, free, None, {}, out, None, frozenset())
+    inner = optimizer.init(fn, free, None, {}, out, None, frozenset())
     return Standing(free, unknown, inner)
 
 
 @eqx.filter_jit
-def advance(problem: Problem, method: Any, standing: Standing) -> tuple[Standing, Array]:
-    """One update: one simulation with its derivative. Also whether the method has come to its end."""
-    if is_first_order(method):
-        return _descend(problem, method, standing)
+def advance(problem: Problem, optimizer: Any, standing: Standing) -> tuple[Standing, Array]:
+    """One update: one simulation with its derivative. Also whether the optimizer has come to its end."""
+    if is_first_order(optimizer):
+        return _descend(problem, optimizer, standing)
     fn = residuals_for_solvers(problem)
-    free, inner, _ = method.step(fn, standing.free, None, {}, standing.inner, frozenset())
-    done, _ = method.terminate(fn, free, None, {}, inner, frozenset())
+    free, inner, _ = optimizer.step(fn, standing.free, None, {}, standing.inner, frozenset())
+    done, _ = optimizer.terminate(fn, free, None, {}, inner, frozenset())
     r = inner.f_info.residual
     return Standing(free, jnp.sum(r * r) / problem.scale**2, inner), done
 
 
 def _descend(
-    problem: Problem, method: "optax.GradientTransformation", standing: Standing
+    problem: Problem, optimizer: "optax.GradientTransformation", standing: Standing
 ) -> tuple[Standing, Array]:
     """One update of first order; the gradient goes backwards, so many parameters cost no more than one."""
     import optax
@@ -157,7 +157,7 @@ def _descend(
     at, state = standing.inner
     cost, slope = jax.value_and_grad(problem.cost)(at)
     ok = jnp.isfinite(cost) & jnp.all(jnp.isfinite(slope))
-    moves, state = method.update(jnp.where(ok, slope, 0), state, at)
+    moves, state = optimizer.update(jnp.where(ok, slope, 0), state, at)
     better = ok & (cost < standing.cost)
     free = jnp.where(better, at, standing.free)
     after = Standing(free, jnp.where(better, cost, standing.cost), (optax.apply_updates(at, moves), state))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import backflip as bf
-from backflip.keep import Logbook, replacing
+from backflip.storage import Logbook, write_atomically
 
 KEY = jax.random.key(3)
 
@@ -76,12 +76,12 @@ def test_weights_in_half_precision_of_another_kind_come_back(tmp_path):
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     file = tmp_path / "file"
     file.write_text("old")
-    with pytest.raises(KeyboardInterrupt), replacing(file) as draft:
+    with pytest.raises(KeyboardInterrupt), write_atomically(file) as draft:
         draft.write_text("ne")
         assert file.read_text() == "old"
         raise KeyboardInterrupt
     assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
-    with replacing(file) as draft:
+    with write_atomically(file) as draft:
         draft.write_text("new")
     assert file.read_text() == "new" and list(tmp_path.iterdir()) == [file]
 

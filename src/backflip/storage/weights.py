@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from backflip.keep.files import replacing
+from backflip.storage.files import write_atomically
 
 
 def save_weights(path: str | Path, tree: Any) -> Path:
     """Write the arrays of a pytree by name; functions and other leaves stay in the code."""
     path = Path(path)
-    with replacing(path) as draft, draft.open("wb") as file:
+    with write_atomically(path) as draft, draft.open("wb") as file:
         np.savez(file, allow_pickle=False, **{name: _plain(leaf) for name, leaf in _arrays(tree)})
     return path
 

@@ -13,7 +13,7 @@ from backflip.dynamics.midstep import MidStep, mid_step
 from backflip.dynamics.motion import Motion, drift
 from backflip.dynamics.tree import respond
 from backflip.math import orthonormal, rotate, smallest
-from backflip.model import Model, State, bodies_of
+from backflip.model import Model, State, bodies_of, expect_state
 from backflip.solve import PGS, Solver
 
 
@@ -53,20 +53,14 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
 
 def _check(model: Model, state: State, u: Array | None) -> Array:
     """u as an array, or an error with both shapes."""
-    count, n = model.controls, len(model.topology.bodies)
+    expect_state("step", model, state)
+    count = model.controls
     u = jnp.zeros(count, model.gravity.dtype) if u is None else jnp.asarray(u)
     if jnp.shape(u) != (count,):
         raise ValueError(
             f"step: u has shape {jnp.shape(u)} but this model has {count} actuators: ({count},); "
             "for a batch, wrap the call in jax.vmap"
         )
-    for name, want in (("p_WB", (n, 3)), ("R_WB", (n, 3, 3)), ("force", (model.topology.layout.rows,))):
-        have = jnp.shape(getattr(state, name))
-        if have != want:
-            raise ValueError(
-                f"step: state.{name} has shape {have} but this model needs {want}; "
-                "make states with rest(model), and for a batch wrap the call in jax.vmap"
-            )
     return u
 
 

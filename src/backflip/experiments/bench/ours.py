@@ -27,7 +27,7 @@ FORWARD = 3
 
 def prepare(job: Job) -> Run:
     """The job's program; it is traced for the job's engine and keeps it."""
-    bf.backend(job.engine)
+    bf.set_backend(job.engine)
     if job.what.startswith("network"):
         return _network(job)
     if job.what == "drift":

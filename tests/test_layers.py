@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "view": {"math", "geometry", "model", "dynamics"},
     "bridges": {PUBLIC},
     "experiments": {PUBLIC, "geometry", "storage", "view", "robots"},
-    "cli": {"experiments"},
+    "cli": {"lanes", "experiments"},
     "__init__": {"public"},
     "public": {
         "math",

@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "view": {"math", "geometry", "model", "dynamics"},
     "bridges": {PUBLIC},
     "experiments": {PUBLIC, "geometry", "storage", "view", "robots"},
-    "cli": {"experiments", "view"},
+    "cli": {"experiments", "lanes", "view"},
     "__init__": {"public"},
     "public": {
         "math",

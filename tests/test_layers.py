@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lanes": set(),
     "solve": {"math"},
     "geometry": {"math"},
-    "model": {"math", "lanes", "geometry"},
+    "model": {"math", "lanes", "solve", "geometry"},
     "dynamics": {"math", "lanes", "solve", "geometry", "model"},
     "sense": {"math", "lanes", "geometry", "model", "dynamics"},
     "control": {"math", "model", "dynamics", "sense"},

@@ -42,6 +42,7 @@ from backflip.model import (
     ContactForce,
     Distance,
     JointAngle,
+    JointKind,
     JointRate,
     Model,
     Orientation,
@@ -52,7 +53,7 @@ from backflip.model import (
     rest,
 )
 from backflip.sense import observe
-from backflip.solve import PGS, Cone, Implicit, InteriorPoint, Pyramid, Unrolled
+from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Pyramid, Solver, Unrolled
 from backflip.storage import Progress, load_weights, save_weights
 from backflip.view import save_frames, save_replay
 
@@ -73,6 +74,7 @@ __all__ = [
     "Cylinder",
     "Distance",
     "Elman",
+    "Friction",
     "Health",
     "Huber",
     "Hull",
@@ -80,6 +82,7 @@ __all__ = [
     "Implicit",
     "InteriorPoint",
     "JointAngle",
+    "JointKind",
     "JointRate",
     "Log",
     "Model",
@@ -92,6 +95,7 @@ __all__ = [
     "Recording",
     "Scheme",
     "ServoTorque",
+    "Solver",
     "Sphere",
     "Square",
     "State",

@@ -5,15 +5,15 @@ of 2,107,396 weights, is asked once per target and its answer held for 8 s. The 
 updates, 5 cm after 2,563, 58 s each.
 """
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, FINER, Audit, audit, finer
-from backflip.experiments.school import median, middle, seconds_per_update, train_seeds
+from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
+from backflip.experiments.base import Claim, Progress, read_result
+from backflip.experiments.training import median, middle, seconds_per_update, train_seeds
 
 NAME = "arm-random"
 SUMMARY = "an arm learns to reach any point, 128 arms and two million weights at once"
@@ -226,7 +226,7 @@ def verify(out: Path) -> list[Claim]:
     """Run the stored controller on unseen targets again, and time some updates."""
     import backflip as bf
 
-    record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = read_result(out.parent / f"{NAME}.json")
     setup = problem()
     policy = bf.load_weights(out / "weights.npz", network(record["stored_seed"]))
     error, fine = (float(unseen_errors(setup, policy, fine=f).mean()) for f in (False, True))
@@ -234,9 +234,7 @@ def verify(out: Path) -> list[Claim]:
     _, again = learn(setup, record["seed"], updates=6, progress=Progress(quiet=True))
     seconds = seconds_per_update([again])
     far, near = (median(record[f"updates_to_{cm}_cm"]) for cm in (10, 5))
-
-    def claim(text: str, asked: str, measured: str, ok: bool) -> Claim:
-        return Claim(NAME, text, asked, measured, bool(ok))
+    claim = partial(Claim, NAME)
 
     return [
         claim("updates to 10 cm, median of the run", "<= 200", f"{far:g}", far <= 200),

@@ -9,12 +9,13 @@ CMA-ES.
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments.base import Claim, Progress
+from backflip.experiments.base import Claim, Progress, read_result, write_text
 
 NAME = "ball"
 SUMMARY = "throw a ball so that it lies still 10 m away, by gradient and by CMA-ES"
@@ -176,6 +177,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     """Both methods from ten starts; curves, the path, a replay and the throws found."""
     out.mkdir(parents=True, exist_ok=True)
     found = _load_partial(resume) if resume else {}
+    _save_partial(out, found)  # from now on there is something to resume
     began = time.perf_counter()
     with progress.task("compiling", total=1) as task:
         setup = problem(CMA_WIDTH)
@@ -261,22 +263,20 @@ def _save_partial(out: Path, found: dict[str, Search]) -> None:
         return search._asdict() | {"throw": search.throw.tolist(), "errors": errors}
 
     record = {key: plain(search) for key, search in found.items()}
-    draft = out / "searches.json.tmp"
-    draft.write_text(json.dumps(record), encoding="utf-8")
-    draft.replace(out / "searches.json")
+    write_text(out / "searches.json", json.dumps(record))
 
 
 def _load_partial(folder: Path) -> dict[str, Search]:
     file = folder / "searches.json"
     if not file.exists():
         raise FileNotFoundError(f"{file}: there is nothing to resume here")
-    record = json.loads(file.read_text(encoding="utf-8"))
+    record = read_result(file)
     return {key: Search(**{**s, "throw": np.array(s["throw"])}) for key, s in record.items()}
 
 
 def verify(out: Path) -> list[Claim]:
     """Throw the stored throws again, search again by gradient, and race CMA-ES from three starts."""
-    record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = read_result(out.parent / f"{NAME}.json")
     setup, one = problem(CMA_WIDTH), record["seed"]
     throws = np.array(record["throws"])
     misses = np.array([_numbers(setup.slopes(_single(t)))[0] for t in throws])
@@ -286,9 +286,7 @@ def verify(out: Path) -> list[Claim]:
     race = [by_cma(setup, s, CMA_WIDTH) for s in range(one, one + 3)]
     faster = np.median([c.seconds for c in race]) / np.median([g.seconds for g in again[:3]])
     worst = max(np.linalg.norm(m[k : k + 3]) for m in misses for k in (0, 3, 6))
-
-    def claim(text: str, asked: str, measured: str, ok: bool) -> Claim:
-        return Claim(NAME, text, asked, measured, bool(ok))
+    claim = partial(Claim, NAME)
 
     return [
         claim("the stored throws end at rest on the target", f"{SEEDS} of {SEEDS} within {CLOSE}",

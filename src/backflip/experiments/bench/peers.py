@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from backflip.experiments.bench_work import Job, Run, trot
+from backflip.experiments.bench.work import Job, Run, trot
 
-FOLDER = Path(__file__).parents[3] / "benchmarks"
+FOLDER = Path(__file__).parents[4] / "benchmarks"
 """Where the MJCF files lie in a checkout."""
 NUDGE = 1e-6
 """of the finite differences, one-sided: half the price of central ones"""

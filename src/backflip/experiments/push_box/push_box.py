@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from backflip.experiments.base import Claim, Progress
+from backflip.experiments.base import Claim, Progress, read_result, write_text
 
 NAME = "push-box"
 SUMMARY = "a box held by friction is pushed to a target; sharp and smooth gradients"
@@ -110,7 +110,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
             curves[name] = {"loss": np.asarray(loss), "slope": np.asarray(slope), "descent": descend(slopes)}
             took[name] = seconds(slopes)
             task.advance(solver=name, force=curves[name]["descent"][-1])
-    (out / "curves.json").write_text(json.dumps(curves, default=lambda x: np.asarray(x).tolist()) + "\n")
+    write_text(out / "curves.json", json.dumps(curves, default=lambda x: np.asarray(x).tolist()) + "\n")
     _draw(out / "landscape.png", curves)
     ends = {name: curve["descent"][-1] for name, curve in curves.items()}
     best = ends[f"sharp, gradient at {KAPPAS[-1]:g} J"]
@@ -135,7 +135,7 @@ def _distance(force: float) -> float:
 
 def verify(out: Path) -> list[Claim]:
     """From the forces that the descents ended with; where they did not move, the slope is taken again."""
-    curves = json.loads((out / "curves.json").read_text())
+    curves = read_result(out / "curves.json")
     claims = []
     for kappa in KAPPAS:
         name = f"sharp, gradient at {kappa:g} J"

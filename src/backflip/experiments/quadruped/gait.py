@@ -4,17 +4,17 @@ The controller sees nothing but a sine and a cosine. The paper: 1.17 m/s after 5
 with somersaults; by hand a trot of 0.7 m/s.
 """
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, Audit, audit, finer
-from backflip.experiments.school import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
-from backflip.experiments.trot import DT, Trot, controls, network, symmetric
-from backflip.experiments.walk import disturbed
+from backflip.experiments.audit import BARS, Audit, audit, finer
+from backflip.experiments.base import Claim, Progress, read_result
+from backflip.experiments.quadruped.trot import DT, Trot, controls, network, symmetric
+from backflip.experiments.quadruped.walk import disturbed
+from backflip.experiments.training import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
 
 NAME = "gait"
 SUMMARY = "a quadruped learns to run, from a sine and a cosine"
@@ -212,7 +212,7 @@ def verify(out: Path) -> list[Claim]:
     """Play the stored controllers again."""
     import backflip as bf
 
-    record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = read_result(out.parent / f"{NAME}.json")
     setup, seeds = problem(dt=OWN_DT), range(record["seed"], record["seed"] + SEEDS)
     policies = [bf.load_weights(out / f"weights-{s}.npz", network(s)) for s in seeds]
     stored = [measure(setup, policy) for policy in policies]
@@ -220,9 +220,7 @@ def verify(out: Path) -> list[Claim]:
     evaluations, seconds = (median(record[f"{what}_to_1.3_m_per_s"]) for what in ("evaluations", "seconds"))
     worst = Audit(*np.max([m.audit for m in stored], axis=0))
     honest = sum(m.audit.ok for m in stored)
-
-    def claim(text: str, asked: str, measured: str, ok: bool) -> Claim:
-        return Claim(NAME, text, asked, measured, bool(ok))
+    claim = partial(Claim, NAME)
 
     return [
         claim("speed of the stored controllers, median", ">= 1.3 m/s", f"{speed:.3f} m/s", speed >= FAST),

@@ -5,16 +5,16 @@ descent through 8 s of physics. The paper: within 4 cm after 100 simulations, wi
 CMA-ES nowhere after 60,000.
 """
 
-import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, Audit, audit, finer
-from backflip.experiments.school import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
+from backflip.experiments.audit import BARS, Audit, audit, finer
+from backflip.experiments.base import Claim, Progress, read_result
+from backflip.experiments.training import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
 
 NAME = "arm-fixed"
 SUMMARY = "an arm learns to reach a point, by gradient and by CMA-ES"
@@ -207,7 +207,7 @@ def verify(out: Path) -> list[Claim]:
     """Run the stored controllers again, and train one seed again."""
     import backflip as bf
 
-    record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = read_result(out.parent / f"{NAME}.json")
     setup, seed = problem(), record["seed"]
     seeds = range(seed, seed + SEEDS)
     stored = [measure(setup, bf.load_weights(out / f"weights-{s}.npz", network(s))) for s in seeds]
@@ -218,9 +218,7 @@ def verify(out: Path) -> list[Claim]:
     error = float(np.median([m.error for m in stored]))
     fine = float(np.median([m.fine_error for m in stored]))
     worst = Audit(*np.max([m.audit for m in stored], axis=0))
-
-    def claim(text: str, asked: str, measured: str, ok: bool) -> Claim:
-        return Claim(NAME, text, asked, measured, bool(ok))
+    claim = partial(Claim, NAME)
 
     return [
         claim("error of the stored controllers, median", "<= 0.01 m", f"{error:.4f} m", error <= CLOSE),

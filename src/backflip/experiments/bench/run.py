@@ -18,19 +18,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backflip.experiments import bench_peers, bench_report
-from backflip.experiments.base import Progress, revision, save_result
-from backflip.experiments.bench_machine import machine
-from backflip.experiments.bench_plan import Race, Size, plan
-from backflip.experiments.bench_work import DT, FIGURES, SWEEPS, Job
+from backflip.experiments.base import Progress, Unable, read_result, revision, save_result
+from backflip.experiments.bench import peers, report
+from backflip.experiments.bench.machine import machine
+from backflip.experiments.bench.plan import Race, Size, plan
+from backflip.experiments.bench.work import DT, FIGURES, SWEEPS, Job
 
 NAME = "bench"
 PATIENCE = 3600.0
 """[s] a process that has not answered for so long is given up"""
-
-
-class Unable(Exception):
-    """The bench cannot start; the text says what to do."""
 
 
 @dataclass
@@ -46,7 +42,7 @@ class Book:
         """Go on with an earlier book, if it was written here and for the same things."""
         if not self.path.is_file():
             raise Unable(f"{self.path}: there is nothing to resume here")
-        record = json.loads(self.path.read_text(encoding="utf-8"))
+        record = read_result(self.path)
         for what, now in json.loads(json.dumps(self.setting)).items():
             if record["setting"].get(what) != now:
                 raise Unable(f"{self.path}: that was another {what}; start again without --resume")
@@ -76,7 +72,7 @@ class Worker:
 
     def __init__(self, job: Job, cache: Path, flags: str = ""):
         self.words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
-        command = [sys.executable, "-m", "backflip.experiments.bench_work", job.to_json()]
+        command = [sys.executable, "-m", "backflip.experiments.bench.work", job.to_json()]
         with _pinned(job.cores):
             self.process = subprocess.Popen(
                 [*command, str(time.monotonic())],
@@ -140,7 +136,7 @@ FORGET = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_X64", "XLA_FLAGS", "BACKFLIP_
 
 def _environment(job: Job, cache: Path, flags: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in FORGET}
-    source = str(Path(__file__).parents[2])
+    source = str(Path(__file__).parents[3])
     return kept | {
         "PYTHONPATH": os.pathsep.join([source, *filter(None, [kept.get("PYTHONPATH")])]),
         "JAX_PLATFORMS": "cpu",
@@ -205,7 +201,7 @@ def _figure(job: Job, kernels: Path, flags: str) -> tuple[float, dict[str, Any]]
 
 def run(out: Path, *, size: Size, progress: Progress, resume: bool) -> dict[str, Any]:
     """Measure everything; files go to out/bench/, claims and figures to out/bench.json."""
-    if reason := bench_peers.missing():
+    if reason := peers.missing():
         raise Unable(reason)
     began = time.perf_counter()
     setting = {"size": asdict(size), "machine": machine(), "revision": revision(), "dt": DT, "sweeps": SWEEPS}
@@ -214,11 +210,11 @@ def run(out: Path, *, size: Size, progress: Progress, resume: bool) -> dict[str,
         book.read()
     load = os.getloadavg()
     measure(plan(size), book, size, progress)
-    result = bench_report.summary(book.found, size) | {
+    result = report.summary(book.found, size) | {
         "machine": setting["machine"],
         "load_average": {"before": load, "after": os.getloadavg()},
         "size": asdict(size),
         "how": __doc__,
     }
-    result["files"] = bench_report.draw(out / NAME, book.found, size)
+    result["files"] = report.draw(out / NAME, book.found, size)
     return save_result(out / f"{NAME}.json", NAME, result, seed=0, seconds=time.perf_counter() - began)

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from backflip.experiments.base import Progress, save_result
+from backflip.experiments.base import Progress, Unable, save_result
+from backflip.experiments.tables import markdown, put_table
 from backflip.geometry import PAIRS, Hull, Outline
 
 NEW = [kinds for kinds in PAIRS if {"cylinder", "hull"} & set(kinds)]
@@ -31,7 +32,8 @@ ANOTHER = 0.05
 """[rad] and is not another direction that is as good."""
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """How programs are compiled here: they run for less time than they build."""
-DOCS, MARKS = Path("docs/shapes.md"), ("<!-- shapes -->", "<!-- /shapes -->")
+MARK = "shapes"
+"""What marks the table's place on its page."""
 
 Row = tuple[np.ndarray, ...]
 """form_a, p_WA, R_WA, form_b, p_WB, R_WB of one pair; with a leading axis, of many"""
@@ -209,12 +211,12 @@ def _size(row: Row) -> float:
     return max(float(np.linalg.norm(x)) for x in lengths)
 
 
-def write_table(out: Path) -> str:
-    """Compare everything, write out/shapes.json, put the table into docs/, and return it."""
+def write_table(out: Path, *, page: Path | None = None) -> str:
+    """Compare everything, write out/shapes.json, and return the table; it goes into `page` too."""
     try:
         import coal  # noqa: F401
     except ImportError as error:
-        raise ValueError('shapes: there is no coal to compare with; pip install "backflip[dev]"') from error
+        raise Unable('shapes: there is no coal to compare with; pip install "backflip[dev]"') from error
     jax.config.update("jax_enable_x64", True)
     began, each = time.perf_counter(), -(-SCENES // len(NEW))
     found = []
@@ -229,11 +231,8 @@ def write_table(out: Path) -> str:
     }
     save_result(out / "shapes.json", "shapes", result, seed=0, seconds=time.perf_counter() - began)
     text = table(found)
-    if DOCS.is_file():
-        before, _, rest = DOCS.read_text("utf-8").partition(MARKS[0])
-        DOCS.write_text(
-            f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.partition(MARKS[1])[2]}", encoding="utf-8"
-        )
+    if page:
+        put_table(page, MARK, text)
     return text
 
 
@@ -249,9 +248,9 @@ def table(found: list[Found]) -> str:
         "compared",
         "float32",
     ]
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    rows = []
     for one in found:
         errors = [f"{x:.0e}" for x in (one.own, one.missed, one.angle)]
-        cells = [one.pair, str(one.scenes), str(one.deep), *errors, str(one.compared), f"{one.single:.0e}"]
-        lines.append("| " + " | ".join(cells) + (" |" if one.ok else " ✗ |"))
-    return "\n".join(lines)
+        last = f"{one.single:.0e}" + ("" if one.ok else " ✗")
+        rows.append([one.pair, str(one.scenes), str(one.deep), *errors, str(one.compared), last])
+    return markdown(heads, rows)

@@ -1,6 +1,6 @@
 """One measuring process of `backflip bench`: builds one program, says when it is ready, runs it when asked.
 
-Started as `python -m backflip.experiments.bench_work JOB` with a Job in JSON, on cores chosen by its parent.
+Started as `python -m backflip.experiments.bench.work JOB` with a Job in JSON, on cores chosen by its parent.
 Its answers are lines of JSON on stdout: first what it found while getting ready, then the seconds of a run
 for every line that comes in.
 """
@@ -101,12 +101,12 @@ Run = Callable[[], tuple[float, list[Any]]]
 def prepare(job: Job) -> Run:
     """The job as something to run."""
     if job.engine == "mujoco":
-        from backflip.experiments import bench_peers
+        from backflip.experiments.bench import peers
 
-        return bench_peers.prepare(job)
-    from backflip.experiments import bench_ours
+        return peers.prepare(job)
+    from backflip.experiments.bench import ours
 
-    return bench_ours.prepare(job)
+    return ours.prepare(job)
 
 
 def get_ready(job: Job, began: float) -> tuple[dict[str, Any], Callable[[], float]]:

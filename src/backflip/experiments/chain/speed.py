@@ -23,7 +23,7 @@ def run_times(links: int, progress: Progress) -> dict[str, float]:
     import jax
     import jax.numpy as jnp
 
-    from backflip.experiments.chain_mass import FIRST, TRUE, watched
+    from backflip.experiments.chain.chain_mass import FIRST, TRUE, watched
 
     watch = watched(links)
     true = watch({"mass": jnp.asarray(TRUE)})

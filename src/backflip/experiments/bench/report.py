@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from backflip.experiments.bench_claims import Findings, chains, claims, short
-from backflip.experiments.bench_machine import sentence
-from backflip.experiments.bench_plan import DEEP, Size
+from backflip.experiments.bench.claims import Findings, chains, claims, short
+from backflip.experiments.bench.machine import sentence
+from backflip.experiments.bench.plan import DEEP, Size
 
 ENGINES = {"lanes": "backflip, lanes", "xla": "backflip, XLA", "mujoco": "MuJoCo C"}
 ROBOTS = ("quadruped", "quadruped17")

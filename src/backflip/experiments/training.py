@@ -27,6 +27,7 @@ def train_seeds(
         raise FileNotFoundError(f"{runs}: there is nothing to resume here")
     if resume is None:
         shutil.rmtree(runs / name, ignore_errors=True)
+        (runs / name).mkdir(parents=True, exist_ok=True)  # from now on there is something to resume
     return [
         train(s, folder=runs / name / str(s), resume=True, progress=progress, label=f"{name} {s}")
         for s in range(seed, seed + count)

@@ -5,17 +5,16 @@ has masses and friction of its own; the robots it is judged by differ more than 
 """
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments import gait, trot
-from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, FINER, Audit, audit, finer
-from backflip.experiments.school import SEEDS, middle, seconds_per_update, train_seeds
-from backflip.experiments.walk import disturbed, walk_of
+from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
+from backflip.experiments.base import Claim, Progress, read_result
+from backflip.experiments.quadruped import gait, trot
+from backflip.experiments.quadruped.walk import disturbed, walk_of
+from backflip.experiments.training import SEEDS, middle, seconds_per_update, train_seeds
 
 NAME = "gait-sensors"
 SUMMARY = "a quadruped walks by its 81 sensors, on frictions and masses it never met"
@@ -288,7 +287,7 @@ def verify(out: Path) -> list[Claim]:
     """Walk again with the stored policies."""
     import backflip as bf
 
-    record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = read_result(out.parent / f"{NAME}.json")
     setup, seeds = gait.problem(), range(record["seed"], record["seed"] + SEEDS)
     compared = measure(setup, [open_loop(out.parent, s) for s in range(SEEDS)])
     median = compared[middle([m.falls for m in compared])]

@@ -4,7 +4,6 @@ The loss is a fixed random linear functional of the last p, R, v and w. Gradient
 of their leaf (its largest entry, or 1 where all are 0), so that they share the loss's unit and compare.
 """
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +33,8 @@ from backflip import (
     rollout,
     step,
 )
-from backflip.experiments.base import Progress, save_result
+from backflip.experiments.base import Progress, read_result, save_result
+from backflip.experiments.tables import markdown, put_table
 
 DT = 0.01
 """[s]"""
@@ -55,8 +55,8 @@ BATCH = 256
 SHOWN = ("p_WB", "R_WB", "v_WB", "w_WB")
 """Fields of the last State that the loss reads."""
 
-DOCS, MARKS = Path("docs/gradients.md"), ("<!-- matrix -->", "<!-- /matrix -->")
-"""Where the table goes, under the current folder, and between which lines."""
+MARK = "matrix"
+"""What marks the table's place on its page."""
 
 
 @dataclass(frozen=True)
@@ -329,8 +329,14 @@ def _in_batches(f: Callable[[np.ndarray], Array], rows: np.ndarray) -> np.ndarra
     return np.concatenate([f(part) for part in np.split(padded, count)])[: len(rows)]
 
 
-def write_table(out: Path, solvers: Sequence[str] = tuple(SCHEMES), cases: Sequence[str] = NAMES) -> str:
-    """Compare everything, write out/gradients.json, put the table into docs/, and return it.
+def write_table(
+    out: Path,
+    solvers: Sequence[str] = tuple(SCHEMES),
+    cases: Sequence[str] = NAMES,
+    *,
+    page: Path | None = None,
+) -> str:
+    """Compare everything, write out/gradients.json, and return the table; it goes into `page` too.
 
     What the file has of other solvers and cases than those asked for stays.
     """
@@ -355,10 +361,8 @@ def write_table(out: Path, solvers: Sequence[str] = tuple(SCHEMES), cases: Seque
     }
     save_result(out / "gradients.json", "gradients", result, seed=0, seconds=time.perf_counter() - began)
     text = table(cells)
-    if DOCS.is_file():
-        before, _, rest_of_it = DOCS.read_text("utf-8").partition(MARKS[0])
-        after = rest_of_it.partition(MARKS[1])[2]
-        DOCS.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}", encoding="utf-8")
+    if page:
+        put_table(page, MARK, text)
     return text
 
 
@@ -366,7 +370,7 @@ def stored(path: Path, solvers: Iterable[str]) -> list[Cell]:
     """Cells of some solvers that a file has."""
     if not path.is_file():
         return []
-    cells = json.loads(path.read_text("utf-8"))["cells"]
+    cells = read_result(path)["cells"]
     found = [Cell(**{name: value for name, value in cell.items() if name != "ok"}) for cell in cells]
     return [cell for cell in found if cell.solver in solvers]
 
@@ -375,13 +379,13 @@ def table(cells: list[Cell]) -> str:
     """Markdown: a row per case and solver, a column per number of steps; the worst error and its leaf."""
     found = {(cell.case, cell.solver, cell.steps): cell for cell in cells}
     columns = sorted({cell.steps for cell in cells})
-    heads = [f"{n} step{'s' * (n > 1)}" for n in columns]
-    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(columns) + 1) + "|"]
+    heads = ["", *(f"{n} step{'s' * (n > 1)}" for n in columns)]
+    rows = []
     for name, solver in product(dict.fromkeys(cell.case for cell in cells), SCHEMES):
         if (name, solver, columns[0]) in found:
             label = name if solver == DEFAULT else f"{name}, {solver}"
-            lines.append(f"| {label} | " + " | ".join(_entry(found[name, solver, n]) for n in columns) + " |")
-    return "\n".join(lines)
+            rows.append([label, *(_entry(found[name, solver, n]) for n in columns)])
+    return markdown(heads, rows)
 
 
 def _entry(cell: Cell) -> str:

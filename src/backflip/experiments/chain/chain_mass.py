@@ -8,15 +8,15 @@ by Levenberg-Marquardt.
 
 import json
 import time
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments.base import Claim, Progress
-from backflip.experiments.chain_figures import THEIRS, draw
-from backflip.experiments.chain_speed import ALL_LINKS, run_times
+from backflip.experiments.base import Claim, Progress, read_result, write_text
+from backflip.experiments.chain.figures import THEIRS, draw
+from backflip.experiments.chain.speed import ALL_LINKS, run_times
 
 NAME = "chain-mass"
 SUMMARY = "the mass of a chain is found from how a ball that hits it moves"
@@ -250,9 +250,8 @@ class Parts(NamedTuple):
         """Measured now, or read from the run that was stopped."""
         file = self.folder / f"{name}.json"
         if not (self.resume and file.is_file()):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(measure()), encoding="utf-8")
-        return json.loads(file.read_text(encoding="utf-8"))
+            write_text(file, json.dumps(measure()))
+        return read_result(file)
 
 
 def _film(out: Path) -> None:
@@ -268,7 +267,7 @@ def _film(out: Path) -> None:
 
 def verify(out: Path) -> list[Claim]:
     """Find the masses again, and take the time at 10 links again."""
-    record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = read_result(out.parent / f"{NAME}.json")
     quiet = Progress(quiet=True)
     began = time.perf_counter()
     shared = {n: measure_shared(n, quiet) for n in LINKS}
@@ -280,9 +279,7 @@ def verify(out: Path) -> list[Claim]:
     kinds = ("worst_mass_error", "friction_error", "restitution_error")
     worst = {k: max(e[k] for e in every.values()) for k in kinds}
     arrived = [u for u in others if u is not None and u <= UPDATES]
-
-    def claim(text: str, asked: str, measured: str, ok: bool) -> Claim:
-        return Claim(NAME, text, asked, measured, bool(ok))
+    claim = partial(Claim, NAME)
 
     def faster(how: str) -> float:
         return THEIRS[how][10] / times[how]

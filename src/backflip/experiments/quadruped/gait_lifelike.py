@@ -4,17 +4,17 @@ The network, robot and clock are those of `gait`. The cost also counts tilt, bob
 servos, and eight robots at a time start turned, pushed, dropped, and anywhere in their stride.
 """
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments import gait, trot
-from backflip.experiments.base import Claim, Progress
-from backflip.experiments.honest import BARS, FINER, Audit, audit, finer
-from backflip.experiments.school import SEEDS, middle, seconds_per_update, train_seeds
-from backflip.experiments.walk import Walk, disturbed, walk_of
+from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
+from backflip.experiments.base import Claim, Progress, read_result
+from backflip.experiments.quadruped import gait, trot
+from backflip.experiments.quadruped.walk import Walk, disturbed, walk_of
+from backflip.experiments.training import SEEDS, middle, seconds_per_update, train_seeds
 
 NAME = "gait-lifelike"
 SUMMARY = "a quadruped learns to run level and sparing, from disturbed starts"
@@ -169,7 +169,7 @@ def verify(out: Path) -> list[Claim]:
     """Walk again with the stored controllers."""
     import backflip as bf
 
-    record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = read_result(out.parent / f"{NAME}.json")
     setup, seeds = gait.problem(), range(record["seed"], record["seed"] + SEEDS)
     policies = [bf.load_weights(out / f"weights-{s}.npz", trot.network(s)) for s in seeds]
     stored, fine = ([measure(setup, p, fine=f) for p in policies] for f in (False, True))
@@ -179,9 +179,7 @@ def verify(out: Path) -> list[Claim]:
     honest = sum(m.audit.ok for m in stored)
     worst = Audit(*np.max([m.audit for m in stored], axis=0))
     bar = f">= {FAST} m/s, no falls"
-
-    def claim(text: str, asked: str, measured: str, ok: bool) -> Claim:
-        return Claim(NAME, text, asked, measured, bool(ok))
+    claim = partial(Claim, NAME)
 
     def told(k: int) -> tuple[str, bool]:
         return f"{walked[k]:.3f} m/s, {falls[k]} falls", walked[k] >= FAST and not falls[k]

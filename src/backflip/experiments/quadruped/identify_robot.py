@@ -7,15 +7,14 @@ thin link along its length hardly shows at all and stays what the data sheet say
 free says so.
 """
 
-import json
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from backflip.experiments import robot_runs as runs
-from backflip.experiments.base import Claim, Progress
+from backflip.experiments.base import Claim, Progress, read_result
+from backflip.experiments.quadruped import robot_runs as runs
 
 NAME = "identify-robot"
 SUMMARY = "masses, inertias, lengths, friction and servo constants of a quadruped from its own sensors"
@@ -191,6 +190,7 @@ def _folder(out: Path, seed: int, resume: Path | None) -> Path:
         raise FileNotFoundError(f"{folder}: there is nothing to resume here; is it the same seed?")
     if resume is None:
         shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -222,7 +222,7 @@ def _film(out: Path, seed: int) -> None:
 
 def verify(out: Path) -> list[Claim]:
     """Record again, and let the search go on from the stored constants: what it comes to is measured."""
-    record = json.loads((out.parent / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = read_result(out.parent / f"{NAME}.json")
     seed, quiet = record["seed"], Progress(quiet=True)
     stored = stored_theta(record["table"])
     theta, log = search(seed, stored, CLOSE, build_weighed(seed), updates=AGAIN, progress=quiet)

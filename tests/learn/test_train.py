@@ -147,7 +147,7 @@ def test_two_trainings_in_one_folder_notice_each_other(tmp_path):
     def again(row):
         train(bowl, jnp.ones(2), folder=tmp_path)
 
-    with pytest.raises(ValueError, match="process [0-9]+ is using this folder"):
+    with pytest.raises(ValueError, match=r"process [0-9]+ is using this folder"):
         train(bowl, jnp.ones(2), folder=tmp_path, until=again)
 
 

@@ -39,6 +39,40 @@ def test_a_point_that_sticks_out_of_an_edge_by_rounding_leaves_faces_where_they_
     assert len(outline.faces) - len(outline.edges) + len(kept) == 2
 
 
+def clouds(seed: int) -> list[np.ndarray]:
+    """Points nearly in a plane or on a line, on a grid, and doubled."""
+    rng = np.random.RandomState(seed)
+    x = rng.rand(12, 3)
+    thin, noise = 10 ** rng.uniform(-7, -4), 10 ** rng.uniform(-12, -4)
+    return [
+        x * [1, 1, thin],
+        np.outer(x[:, 0], x[0]) + noise * x,
+        np.round(x * 3) / 3 + noise * rng.normal(size=x.shape),
+        np.concatenate([x[:5], x[:5], x[:5] + 1e-9 * x[5:10]]),
+    ]
+
+
+def test_a_cloud_nearly_flat_doubled_or_in_line_gives_a_convex_closed_hull_or_is_refused():
+    hulls = 0
+    for points in [
+        np.random.RandomState(168).rand(12, 3) * [1, 1, 8e-6],
+        *(c for k in range(60) for c in clouds(k)),
+    ]:
+        try:
+            corners, outline = outline_of(points)
+        except ValueError as error:
+            assert "one plane" in str(error)
+            continue
+        hulls += 1
+        a, b, c = (corners[k] for k in outline.triples.T)
+        n = np.cross(b - a, c - a)
+        n /= np.linalg.norm(n, axis=1, keepdims=True)
+        assert np.max(points @ n.T - np.sum(n * a, 1)) < 1e-5
+        assert len(outline.faces) - len(outline.edges) + len(corners) == 2
+        assert all(len(side) == 2 and side[0] != side[1] for side in outline.sides)
+    assert hulls > 100
+
+
 def test_the_outline_of_a_stone_closes():
     outline = Hull(STONE).outline
     assert outline.count - len(outline.edges) + len(outline.faces) == 2

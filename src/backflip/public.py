@@ -1,6 +1,6 @@
 """The public names of backflip: one path each."""
 
-from backflip.control import GRU, LSTM, MLP, Elman, clock, play
+from backflip.control import GRU, LSTM, MLP, Elman, Policy, clock, open_loop
 from backflip.dynamics import (
     Scheme,
     angular_momentum,
@@ -14,7 +14,6 @@ from backflip.dynamics import (
     total_mass,
 )
 from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
-from backflip.keep import Progress, load_weights, save_weights
 from backflip.lanes import backend
 from backflip.learn import (
     Cauchy,
@@ -26,19 +25,14 @@ from backflip.learn import (
     Recording,
     Square,
     Trajectory,
-    clip,
-    cut,
-    fade,
+    bounds,
+    gradients,
     health,
     identify,
-    limit,
-    positive,
     return_to_best,
     rollout,
     scale_by_error,
     train,
-    windows,
-    within,
 )
 from backflip.learn.levenberg import levenberg_marquardt
 from backflip.model import (
@@ -48,6 +42,7 @@ from backflip.model import (
     ContactForce,
     Distance,
     JointAngle,
+    JointKind,
     JointRate,
     Model,
     Orientation,
@@ -58,7 +53,8 @@ from backflip.model import (
     rest,
 )
 from backflip.sense import observe
-from backflip.solve import PGS, Cone, Implicit, InteriorPoint, Pyramid, Unrolled
+from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Pyramid, Solver, Unrolled
+from backflip.storage import Progress, load_weights, save_weights
 from backflip.view import save_frames, save_replay
 
 __all__ = [
@@ -78,6 +74,7 @@ __all__ = [
     "Cylinder",
     "Distance",
     "Elman",
+    "Friction",
     "Health",
     "Huber",
     "Hull",
@@ -85,17 +82,20 @@ __all__ = [
     "Implicit",
     "InteriorPoint",
     "JointAngle",
+    "JointKind",
     "JointRate",
     "Log",
     "Model",
     "Orientation",
     "Plane",
+    "Policy",
     "Position",
     "Progress",
     "Pyramid",
     "Recording",
     "Scheme",
     "ServoTorque",
+    "Solver",
     "Sphere",
     "Square",
     "State",
@@ -104,23 +104,20 @@ __all__ = [
     "Velocity",
     "angular_momentum",
     "backend",
-    "clip",
+    "bounds",
     "clock",
-    "cut",
     "energy",
-    "fade",
+    "gradients",
     "health",
     "hulls_of_mesh",
     "identify",
     "joint_error",
     "levenberg_marquardt",
-    "limit",
     "load_weights",
     "momentum",
     "observe",
+    "open_loop",
     "penetration",
-    "play",
-    "positive",
     "rest",
     "return_to_best",
     "rollout",
@@ -133,6 +130,4 @@ __all__ = [
     "step",
     "total_mass",
     "train",
-    "windows",
-    "within",
 ]

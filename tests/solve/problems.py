@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.solve import Mobility, Rows, Solver
+from backflip.solve import Delassus, Layout, Rows, Solver
 
 
 class Floats(NamedTuple):
     """Everything of a problem that has derivatives."""
 
-    share: Array
+    factor: Array
     velocity: Array
     softness: Array
     lower: Array
@@ -23,24 +23,23 @@ class Floats(NamedTuple):
 def rows_of(x: Floats) -> Rows:
     zero = jnp.zeros_like(x.velocity)
     return Rows(
-        J=jnp.zeros((*zero.shape, 0, 6)),
         target=zero,
         lower=x.lower,
         upper=x.upper,
         softness=x.softness,
-        friction=(x.friction,),
-        least=zero + 1e-9,
-        early=zero,
-        start=zero,
+        friction=x.friction.reshape(-1),
+        min_diagonal=zero + 1e-9,
+        initial_impulse=zero,
+        layout=Layout((("scalar", len(x.lower)),), (x.friction.shape,)),
     )
 
 
 def solve(solver: Solver, x: Floats) -> Array:
-    return solver.solve(rows_of(x), Mobility(x.share), x.velocity)
+    return solver.solve(rows_of(x), Delassus(x.factor), x.velocity)
 
 
 def residual(solver: Solver, x: Floats, impulse: Array) -> Array:
-    return solver.residual(rows_of(x), Mobility(x.share), x.velocity, impulse)
+    return solver.residual(rows_of(x), Delassus(x.factor), x.velocity, impulse)
 
 
 def stack(problems: list[Floats]) -> Floats:
@@ -58,10 +57,10 @@ def random_problem(seed: int, contacts: int = 2, freedoms: int = 18) -> Floats:
     r = 3 + 3 * contacts
     size = 10 ** random.uniform(-1, 1, (r, 1))
     size[3:] = np.repeat(size[3::3], 3, 0)
-    share = size * random.normal(size=(r, freedoms)) / np.sqrt(freedoms)
+    factor = size * random.normal(size=(r, freedoms)) / np.sqrt(freedoms)
     velocity = size[:, 0] * random.normal(size=r)
     return Floats(
-        *map(jnp.asarray, (share, velocity, random.uniform(0, 0.1, r) * size[:, 0] ** 2, *BOUNDS)),
+        *map(jnp.asarray, (factor, velocity, random.uniform(0, 0.1, r) * size[:, 0] ** 2, *BOUNDS)),
         jnp.asarray(random.uniform(0, 0.5, (contacts, 1))),
     )
 
@@ -81,7 +80,7 @@ HAPPENS = {
 def named_problem(name: str) -> Floats:
     """One in which that happens."""
     random = np.random.default_rng(7)
-    share = np.eye(6, 9) + 0.15 * random.normal(size=(6, 9))
+    factor = np.eye(6, 9) + 0.15 * random.normal(size=(6, 9))
     mu = 0.0 if name == "without friction" else 0.4
-    fields = share, HAPPENS[name], 0.02 + 0 * share[:, 0], *BOUNDS, [[mu]]
+    fields = factor, HAPPENS[name], 0.02 + 0 * factor[:, 0], *BOUNDS, [[mu]]
     return Floats(*(jnp.asarray(np.array(x, float)) for x in fields))

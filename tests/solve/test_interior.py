@@ -13,7 +13,7 @@ FRICTIONS = pytest.mark.parametrize("friction", [Cone(), Pyramid()], ids=["cone"
 
 def moved(x: Floats, impulse):
     """What impulses do to the velocities of rows."""
-    return x.share @ (impulse @ x.share) + x.softness * impulse
+    return x.factor @ (impulse @ x.factor) + x.softness * impulse
 
 
 @FRICTIONS
@@ -111,9 +111,9 @@ def slab(x) -> Floats:
     arm = jnp.concatenate([middle + CORNERS * half[:2], jnp.broadcast_to(-half[2], (4, 1))], -1)
     axes = jnp.asarray(np.eye(3)[[2, 0, 1]])
     turns = jnp.cross(arm[:, None], axes).reshape(12, 3)
-    share = jnp.concatenate([jnp.tile(axes, (4, 1)), turns], -1)
+    factor = jnp.concatenate([jnp.tile(axes, (4, 1)), turns], -1)
     zero = jnp.zeros(12)
-    return Floats(share, share @ x[:6], zero, zero[:0], zero[:0], jnp.broadcast_to(mu, (1, 4)))
+    return Floats(factor, factor @ x[:6], zero, zero[:0], zero[:0], jnp.broadcast_to(mu, (1, 4)))
 
 
 @FRICTIONS
@@ -122,7 +122,7 @@ def test_contacts_that_leave_their_solution_open_have_the_gradient_of_the_one_fo
     x = jnp.array([3.0, 1.0, -0.1, 0.02, -0.01, 0.9, 1.0, 0.7, 0.2, 0.05, -0.03, 0.5])
 
     def after(x):
-        return x[:6] + solve(InteriorPoint(friction=friction), slab(x)) @ slab(x).share
+        return x[:6] + solve(InteriorPoint(friction=friction), slab(x)) @ slab(x).factor
 
     slope = jax.jit(jax.jacrev(after))(x).T
     h, away, value = 1e-3, jnp.eye(12), jax.jit(jax.vmap(after))
@@ -199,7 +199,7 @@ def degenerate(dtype) -> Floats:
     """Redundant contacts and joints, nothing to do, no friction, no room, 1e4 : 1; plain ones too."""
     plain = random_problem(3)
     twice = plain._replace(
-        share=plain.share.at[6:9].set(plain.share[3:6]),
+        factor=plain.factor.at[6:9].set(plain.factor[3:6]),
         velocity=plain.velocity.at[6:9].set(plain.velocity[3:6]),
         softness=0 * plain.softness,
     )
@@ -211,12 +211,13 @@ def degenerate(dtype) -> Floats:
         still._replace(friction=0 * twice.friction),
         twice._replace(velocity=jnp.abs(twice.velocity)),
         twice._replace(lower=twice.lower.at[2].set(0), upper=twice.upper.at[2].set(0)),
-        twice._replace(share=twice.share.at[:3].multiply(100)),
-        twice._replace(share=0 * twice.share),
+        twice._replace(factor=twice.factor.at[:3].multiply(100)),
+        twice._replace(factor=0 * twice.factor),
         twice._replace(velocity=1e-4 * twice.velocity),
         twice._replace(velocity=1e3 * twice.velocity),
         twice._replace(
-            share=twice.share.at[1].set(twice.share[0]), velocity=twice.velocity.at[1].set(twice.velocity[0])
+            factor=twice.factor.at[1].set(twice.factor[0]),
+            velocity=twice.velocity.at[1].set(twice.velocity[0]),
         ),
     ]
     problems += [random_problem(seed) for seed in range(60)]
@@ -248,9 +249,9 @@ def test_degenerate_problems_are_solved_and_have_finite_gradients(dtype, solver)
     assert solver.smoothness or (missing / speed < bar).all(), missing / speed
 
 
-def floats(share, velocity, bounds, mu) -> Floats:
+def floats(factor, velocity, bounds, mu) -> Floats:
     """A problem in float32."""
-    fields = share, velocity, np.zeros(len(velocity)), *bounds, mu
+    fields = factor, velocity, np.zeros(len(velocity)), *bounds, mu
     return Floats(*(jnp.asarray(np.array(x, np.float32)) for x in fields))
 
 
@@ -266,7 +267,7 @@ def test_less_smoothness_than_float32_reaches_is_taken_for_what_it_reaches():
 @pytest.mark.slow
 @pytest.mark.parametrize("mass", [1.0, 1e3])
 def test_a_contact_that_sticks_in_a_plane_does_not_feel_the_unit_of_mass(mass):
-    share = np.diag([1, 1, 0]) / np.sqrt(mass)
-    x = floats(share, [-1.0, 0.1, 0.0], (np.zeros(0), np.zeros(0)), [[0.5]])
+    factor = np.diag([1, 1, 0]) / np.sqrt(mass)
+    x = floats(factor, [-1.0, 0.1, 0.0], (np.zeros(0), np.zeros(0)), [[0.5]])
     slope = jax.grad(lambda v: solve(InteriorPoint(), x._replace(velocity=v))[1])(x.velocity)[1]
     assert float(slope) == pytest.approx(-mass, rel=1e-4)

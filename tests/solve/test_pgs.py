@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear, nnls
 
-from backflip.solve import PGS, Cone, Mobility, Pyramid, Rows
+from backflip.solve import PGS, Cone, Delassus, Layout, Pyramid, Rows
 
 quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
@@ -19,26 +19,25 @@ def spd(random: np.random.Generator, n: int) -> np.ndarray:
     return G @ G.T / n + 0.5 * np.eye(n)
 
 
-def rows(target, lower=(), upper=(), friction=(), softness=None, start=None) -> Rows:
+def rows(target, lower=(), upper=(), friction=(), softness=None, initial=None) -> Rows:
     r = len(target)
     zero = jnp.zeros(r)
     return Rows(
-        J=jnp.zeros((r, 0, 6)),
         target=jnp.asarray(target),
         lower=jnp.asarray(lower, float),
         upper=jnp.asarray(upper, float),
         softness=zero if softness is None else jnp.asarray(softness),
-        friction=tuple(jnp.asarray(mu, float) for mu in friction),
-        least=zero,
-        early=zero,
-        start=zero if start is None else jnp.asarray(start),
+        friction=jnp.concatenate([jnp.ravel(jnp.asarray(mu, float)) for mu in friction] or [jnp.zeros(0)]),
+        min_diagonal=zero,
+        initial_impulse=zero if initial is None else jnp.asarray(initial),
+        layout=Layout((("scalar", len(lower)),), tuple(jnp.shape(mu) for mu in friction)),
     )
 
 
 @jax.jit
 def solve(solver, problem, A, velocity):
     w, V = jnp.linalg.eigh(A)
-    return solver.solve(problem, Mobility(V * jnp.sqrt(jnp.maximum(w, 0))), velocity)
+    return solver.solve(problem, Delassus(V * jnp.sqrt(jnp.maximum(w, 0))), velocity)
 
 
 @quick
@@ -125,10 +124,10 @@ def test_a_cone_pushes_alike_in_every_direction_and_a_pyramid_does_not():
 
 def test_a_contact_in_a_plane_has_friction():
     # the second tangent moves nothing: out of a plane
-    share, b = np.diag([1.0, 1.0, 0.0]), jnp.array([-1.0, 5.0, 0.0])
-    contact = rows(np.zeros(3), friction=[np.array([[0.5]])])._replace(least=jnp.full(3, 1e-9))
+    factor, b = np.diag([1.0, 1.0, 0.0]), jnp.array([-1.0, 5.0, 0.0])
+    contact = rows(np.zeros(3), friction=[np.array([[0.5]])])._replace(min_diagonal=jnp.full(3, 1e-9))
     for friction in (Cone(), Pyramid()):
-        found = PGS(5, friction).solve(contact, Mobility(jnp.asarray(share)), b)
+        found = PGS(5, friction).solve(contact, Delassus(jnp.asarray(factor)), b)
         np.testing.assert_allclose(found, [1, -0.5, 0], atol=1e-12)
 
 
@@ -137,7 +136,7 @@ def test_a_warm_start_at_the_solution_stays_there_and_helps_a_single_sweep():
     A, b = spd(random, 6), random.normal(size=6)
     bounds = np.zeros(6), np.full(6, np.inf)
     exact = solve(PGS(sweeps=500), rows(np.zeros(6), *bounds), A, b)
-    begun = rows(np.zeros(6), *bounds, start=exact)
+    begun = rows(np.zeros(6), *bounds, initial=exact)
     warm, cold = (solve(PGS(sweeps=1, warm_start=part), begun, A, b) for part in (1.0, 0.0))
     np.testing.assert_allclose(warm, exact, atol=1e-12)
     assert np.abs(cold - exact).max() > 1e-3

@@ -2,13 +2,14 @@
 
 comes in    a description: bodies, joints, shapes, servos, sensors
 goes out    Model (what exists), State (where it is), Bodies (derived masses and frames)
-may touch   math, geometry, lanes
+may touch   math, solve, geometry, lanes
 never knows time, forces, solvers
 """
 
 from backflip.model.bodies import Bodies, bodies_of
 from backflip.model.builder import Builder
 from backflip.model.facts import ActuatorFact, JointFact, ShapeFact, Topology
+from backflip.model.joints import JointKind
 from backflip.model.model import Model, State
 from backflip.model.rest import rest
 from backflip.model.sensors import (
@@ -35,6 +36,7 @@ __all__ = [
     "Distance",
     "JointAngle",
     "JointFact",
+    "JointKind",
     "JointRate",
     "Model",
     "Orientation",

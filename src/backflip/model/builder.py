@@ -1,12 +1,13 @@
 """Describing a robot: the Builder writes everything down; build() checks it once and packs it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 import numpy as np
 
 from backflip.geometry import Plane, Shape
-from backflip.model.facts import holding
+from backflip.model.joints import Ball, Fixed, Hinge, JointKind, Slider, Universal, holding
 from backflip.model.model import Model
 from backflip.model.sensors import Sensor
 
@@ -50,7 +51,7 @@ class JointNote:
     """A joint as described; springs and limits hold one entry per coordinate."""
 
     name: str
-    kind: str
+    kind: JointKind
     parent: str
     child: str
     position: Numbers | None
@@ -92,6 +93,22 @@ class Description:
     actuators: list[ActuatorNote] = field(default_factory=list)
     sensors: list[Sensor] = field(default_factory=list)
     apart: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Softness(TypedDict, total=False):
+    """Options of every joint; see Builder.add_joint."""
+
+    frequency: float | None
+    damping_ratio: float
+    collide: bool
+
+
+class Spring(Softness, total=False):
+    """Options of joints with coordinates; see Builder.add_joint."""
+
+    stiffness: Numbers | float
+    damping: Numbers | float
+    neutral: Numbers | float
 
 
 class Builder:
@@ -180,6 +197,51 @@ class Builder:
             restitution=restitution,
         )
 
+    def add_joint(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        kind: JointKind,
+        *,
+        position: Numbers | None = None,
+        axes: Sequence[Numbers] = (),
+        limits: Sequence[tuple[float, float] | None] | None = None,
+        stiffness: Numbers | float | None = None,
+        damping: Numbers | float | None = None,
+        neutral: Numbers | float | None = None,
+        frequency: float | None = None,
+        damping_ratio: float = 1.0,
+        collide: bool = False,
+    ) -> str:
+        """Join two bodies by a joint of any kind and return its name; the other add_... call this.
+
+        `position` and `axes` are in W; no position: the child's origin. Coordinates are 0 as described.
+        `limits`, `stiffness`, `damping` and `neutral` hold an entry per coordinate; a joint without any may
+        have a `damping` of its spin. `frequency` [Hz] makes the joint a stiff spring of that `damping_ratio`.
+        The two bodies touch each other only if they `collide`.
+        """
+        count = len(getattr(kind, "units", ()))
+        self._said.joints.append(
+            JointNote(
+                name,
+                kind,
+                parent,
+                child,
+                position,
+                axes=_each(axes),
+                limits=_each(limits, count, None),
+                stiffness=_each(stiffness, count, 0.0),
+                damping=_each(damping, count, 0.0) if count else (),
+                neutral=_each(neutral, count, 0.0),
+                ball_damping=0.0 if count or damping is None else damping,  # type: ignore[arg-type]
+                frequency=frequency,
+                damping_ratio=damping_ratio,
+                collide=collide,
+            )
+        )
+        return name
+
     def add_fixed(
         self,
         name: str,
@@ -187,21 +249,10 @@ class Builder:
         child: str,
         *,
         position: Numbers | None = None,
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Softness],
     ) -> str:
         """Weld two bodies; with `frequency` [Hz] the weld is a stiff spring."""
-        return self._add_joint(
-            name,
-            "fixed",
-            parent,
-            child,
-            position,
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
-        )
+        return self.add_joint(name, parent, child, Fixed(), position=position, **options)
 
     def add_hinge(
         self,
@@ -212,28 +263,14 @@ class Builder:
         position: Numbers,
         axis: Numbers,
         limits: tuple[float, float] | None = None,
-        stiffness: float = 0.0,
-        damping: float = 0.0,
-        neutral: float = 0.0,
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Spring],
     ) -> str:
-        """Let the child turn about `axis` through `position`, both in W; the angle is 0 as described."""
-        return self._add_joint(
-            name,
-            "hinge",
-            parent,
-            child,
-            position,
-            axes=(axis,),
-            limits=(limits,),
-            stiffness=(stiffness,),
-            damping=(damping,),
-            neutral=(neutral,),
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
+        """Let the child turn about `axis` through `position`, both in W; the angle is 0 as described.
+
+        `limits` (lo, hi) [rad]; options are those of add_joint.
+        """
+        return self.add_joint(
+            name, parent, child, Hinge(), position=position, axes=(axis,), limits=(limits,), **options
         )
 
     def add_slider(
@@ -245,28 +282,14 @@ class Builder:
         axis: Numbers,
         position: Numbers | None = None,
         limits: tuple[float, float] | None = None,
-        stiffness: float = 0.0,
-        damping: float = 0.0,
-        neutral: float = 0.0,
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Spring],
     ) -> str:
-        """Let the child slide along `axis` [W]; the position is 0 as described."""
-        return self._add_joint(
-            name,
-            "slider",
-            parent,
-            child,
-            position,
-            axes=(axis,),
-            limits=(limits,),
-            stiffness=(stiffness,),
-            damping=(damping,),
-            neutral=(neutral,),
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
+        """Let the child slide along `axis` [W]; the position is 0 as described.
+
+        `limits` (lo, hi) [m]; options are those of add_joint.
+        """
+        return self.add_joint(
+            name, parent, child, Slider(), position=position, axes=(axis,), limits=(limits,), **options
         )
 
     def add_universal(
@@ -278,28 +301,14 @@ class Builder:
         position: Numbers,
         axes: tuple[Numbers, Numbers],
         limits: tuple[tuple[float, float] | None, tuple[float, float] | None] = (None, None),
-        stiffness: tuple[float, float] = (0.0, 0.0),
-        damping: tuple[float, float] = (0.0, 0.0),
-        neutral: tuple[float, float] = (0.0, 0.0),
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Spring],
     ) -> str:
-        """Two crossed hinges: the first axis rides on the parent, the second, perpendicular, on the child."""
-        return self._add_joint(
-            name,
-            "universal",
-            parent,
-            child,
-            position,
-            axes=_each(axes),
-            limits=_each(limits),
-            stiffness=_each(stiffness),
-            damping=_each(damping),
-            neutral=_each(neutral),
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
+        """Two crossed hinges: the first axis rides on the parent, the second, perpendicular, on the child.
+
+        `limits` and the options of add_joint hold two entries, one for each axis.
+        """
+        return self.add_joint(
+            name, parent, child, Universal(), position=position, axes=axes, limits=limits, **options
         )
 
     def add_ball_joint(
@@ -310,22 +319,10 @@ class Builder:
         *,
         position: Numbers,
         damping: float = 0.0,
-        frequency: float | None = None,
-        damping_ratio: float = 1.0,
-        collide: bool = False,
+        **options: Unpack[Softness],
     ) -> str:
-        """Let the child turn freely about `position`."""
-        return self._add_joint(
-            name,
-            "ball",
-            parent,
-            child,
-            position,
-            ball_damping=damping,
-            frequency=frequency,
-            damping_ratio=damping_ratio,
-            collide=collide,
-        )
+        """Let the child turn freely about `position`, against `damping` [N m s/rad]."""
+        return self.add_joint(name, parent, child, Ball(), position=position, damping=damping, **options)
 
     def add_hold(
         self, body: str, *what: str, position: Numbers | None = None, name: str | None = None
@@ -336,9 +333,7 @@ class Builder:
         a hinge or a slider, all three a fixed joint, and may be read and driven as such.
         """
         kind, axes = holding(body, what)
-        none = (0.0,) * len(axes)
-        springs = {"stiffness": none, "damping": none, "neutral": none, "limits": (None,) * len(axes)}
-        return self._add_joint(name or f"{body} held", kind, WORLD_NAME, body, position, axes=axes, **springs)
+        return self.add_joint(name or f"{body} held", WORLD_NAME, body, kind, position=position, axes=axes)
 
     def add_servo(
         self,
@@ -394,11 +389,12 @@ class Builder:
         warn_of_overlap(model)
         return model
 
-    def _add_joint(self, name, kind, parent, child, position, **options) -> str:
-        self._said.joints.append(JointNote(name, kind, parent, child, position, **options))
-        return name
 
-
-def _each(values: object) -> tuple:
-    """One entry per axis; what is no sequence is one entry, for check() to complain about."""
-    return tuple(values) if isinstance(values, Iterable) else (values,)
+def _each(values: object, count: int = 0, default: object = None) -> tuple:
+    """One entry per coordinate; what is no sequence is one entry, for check() to complain about."""
+    if values is None:
+        return (default,) * count
+    try:
+        return tuple(values)  # type: ignore[arg-type]
+    except TypeError:
+        return (values,)

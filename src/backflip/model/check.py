@@ -12,7 +12,8 @@ from backflip import lanes
 from backflip.geometry import MAX_VERTICES, PAIRS, Hull, Shape
 from backflip.model.bodies import bodies_of, shape_poses
 from backflip.model.builder import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote
-from backflip.model.facts import COORDINATES, HOLDS, PairGroup
+from backflip.model.facts import PairGroup
+from backflip.model.joints import JointKind
 from backflip.model.model import Model, State
 from backflip.model.pack import rotation_matrix
 from backflip.model.rest import rest
@@ -39,11 +40,11 @@ def check(said: Description) -> None:
         _check_body(body, [s for s in said.shapes if s.body == body.name])
     for joint in said.joints:
         _check_joint(joint, known)
+        if mistake := joint.kind.mistake([np.asarray(axis, float) for axis in joint.axes], said.planar):
+            _fail(f'joint "{joint.name}"', *mistake)
     _check_loops(said)
     if said.planar:
         _check_planar(said)
-    else:
-        _check_not_planar(said)
     for actuator in said.actuators:
         _check_actuator(said, actuator, known)
     for sensor in said.sensors:
@@ -245,6 +246,17 @@ def _check_inertia(who: str, inertia) -> None:
         )
 
 
+def _check_kind(who: str, kind: JointKind) -> None:
+    if not isinstance(kind, JointKind):
+        _fail(who, f"{kind!r} is not a kind of joint", "give one such as Hinge(), or your own JointKind")
+    if len(kind.units) not in (0, kind.freedoms):
+        _fail(
+            who,
+            f"a {kind.name} joint has {kind.freedoms} freedoms but {len(kind.units)} coordinates",
+            "give its JointKind a unit for each freedom, or none",
+        )
+
+
 def _check_joint(note: JointNote, known: set[str]) -> None:
     who = f'joint "{note.name}"'
     for name in (note.parent, note.child):
@@ -255,8 +267,9 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
         _fail(who, "the world cannot be the child", "make the world the parent")
     if note.position is not None:
         _check_vector(who, "position", note.position)
-    if len(note.axes) != COORDINATES[note.kind]:
-        _fail(who, f"{len(note.axes)} axes are given", f"a {note.kind} joint has {COORDINATES[note.kind]}")
+    _check_kind(who, note.kind)
+    if len(note.axes) != note.kind.axes:
+        _fail(who, f"{len(note.axes)} axes are given", f"a {note.kind.name} joint has {note.kind.axes}")
     axes = [_check_vector(who, "axis", axis) for axis in note.axes]
     for axis in axes:
         if np.linalg.norm(axis) < 1e-9:
@@ -264,7 +277,7 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
     if len(axes) == 2 and abs(axes[0] @ axes[1]) > 1e-6 * np.linalg.norm(axes[0]) * np.linalg.norm(axes[1]):
         _fail(who, "its two axes are not at right angles", "give perpendicular axes")
     for what in ("limits", "stiffness", "damping", "neutral"):
-        given, count = getattr(note, what), COORDINATES[note.kind]
+        given, count = getattr(note, what), len(note.kind.units)
         if len(given) != count:
             _fail(who, f"{what} is {given!r}", f"give {count}, one for each axis")
     for value in (*note.stiffness, *note.damping):
@@ -279,13 +292,13 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
 
 
 def _check_limits(who: str, note: JointNote) -> None:
-    for limit in note.limits:
+    for limit, unit in zip(note.limits, note.kind.units, strict=True):
         if limit is None:
             continue
         lo, hi = _check_vector(who, "limits", limit, length=2)
         if lo > hi:
             _fail(who, f"limits have lo {lo} > hi {hi}", "swap them")
-        if note.kind != "slider" and (lo < -np.pi or hi > np.pi):
+        if unit == "rad" and (lo < -np.pi or hi > np.pi):
             _fail(who, f"limits ({lo}, {hi}) reach beyond ±π", "angles are read from -π to π; narrow them")
 
 
@@ -312,26 +325,6 @@ def _check_planar(said: Description) -> None:
             _fail(who, f"velocity {body.velocity!r} leaves the plane of a planar model", "give (vx, 0, vz)")
         if wx or wz:
             _fail(who, f"spin {body.spin!r} turns out of the plane of a planar model", "give (0, wy, 0)")
-    for joint in said.joints:
-        who = f'joint "{joint.name}"'
-        if joint.kind in ("ball", "universal"):
-            _fail(who, f"a planar model has no {joint.kind} joints", "use a hinge about (0, 1, 0)")
-        for axis in joint.axes:
-            x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
-            if joint.kind == "hinge" and np.hypot(x, z) > 1e-6:
-                _fail(who, f"axis {axis!r} turns out of the plane of a planar model", "give (0, 1, 0)")
-            if joint.kind == "slider" and abs(y) > 1e-6:
-                _fail(who, f"axis {axis!r} leaves the plane of a planar model", "give an axis (x, 0, z)")
-
-
-def _check_not_planar(said: Description) -> None:
-    for joint in said.joints:
-        if joint.kind in HOLDS:
-            _fail(
-                f'joint "{joint.name}"',
-                f"add_hold({HOLDS[joint.kind]!r}) is for planar scenes",
-                "give Builder(planar=True), or use a hinge, slider or fixed joint",
-            )
 
 
 def _check_actuator(said: Description, note, known: set[str]) -> None:
@@ -344,11 +337,11 @@ def _check_actuator(said: Description, note, known: set[str]) -> None:
         return
     _check_known(who, "joint", note.target, {j.name for j in said.joints})
     joint = next(j for j in said.joints if j.name == note.target)
-    count = COORDINATES[joint.kind]
+    count = len(joint.kind.units)
     if count == 0:
         _fail(
             who,
-            f'joint "{joint.name}" is {joint.kind} and has no axis to drive',
+            f'joint "{joint.name}" is {joint.kind.name} and has no axis to drive',
             "use a hinge, slider or universal joint",
         )
     if note.axis not in range(count):
@@ -365,8 +358,10 @@ def _check_sensor(said: Description, sensor, known: set[str]) -> None:
     if isinstance(sensor, JointAngle | JointRate):
         _check_known(who, "joint", sensor.joint, {j.name for j in said.joints})
         joint = next(j for j in said.joints if j.name == sensor.joint)
-        if COORDINATES[joint.kind] == 0:
-            _fail(who, f'joint "{joint.name}" is {joint.kind} and has no angle', "sense its bodies instead")
+        if not joint.kind.units:
+            _fail(
+                who, f'joint "{joint.name}" is {joint.kind.name} and has no angle', "sense its bodies instead"
+            )
     elif isinstance(sensor, ContactForce):
         _check_known(who, "shape", sensor.shape, {s.name for s in said.shapes})
     elif isinstance(sensor, ServoTorque):

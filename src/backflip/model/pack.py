@@ -9,7 +9,7 @@ import numpy as np
 
 from backflip.geometry import KINDS, Hull
 from backflip.model.builder import WORLD_NAME, Description, JointNote, Numbers
-from backflip.model.facts import COORDINATES, WORLD, ActuatorFact, JointFact, ShapeFact, Topology
+from backflip.model.facts import WORLD, ActuatorFact, JointFact, ShapeFact, Topology
 from backflip.model.model import Model
 from backflip.model.sensors import IMU, Distance, Sensor
 
@@ -209,7 +209,7 @@ def _driven(said: Description, joints: tuple[JointFact, ...], note) -> int:
     if note.kind in ("force", "torque"):
         return _body_index(said)[note.target]
     place = [j.name for j in joints].index(note.target)
-    return sum(COORDINATES[j.kind] for j in joints[:place]) + note.axis
+    return sum(len(j.kind.units) for j in joints[:place]) + note.axis
 
 
 def _roles(said: Description) -> list[str]:
@@ -266,7 +266,7 @@ def _pairs(said: Description, joints, shapes: tuple[ShapeFact, ...]) -> tuple[tu
 def _still(joints: tuple[JointFact, ...]) -> set[int]:
     """The world and whatever is welded to it."""
     still = {WORLD}
-    welds = [{j.a, j.b} for j in joints if j.kind == "fixed" and j.role == "tree"]
+    welds = [{j.a, j.b} for j in joints if not j.kind.freedoms and j.role == "tree"]
     while any(w & still and not w <= still for w in welds):
         still |= set().union(*(w for w in welds if w & still))
     return still

@@ -7,14 +7,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip import lanes
-from backflip.geometry import PAIRS
 from backflip.math import matmul, matvec, transpose, vecmat
 from backflip.model.bodies import Bodies, bodies_of
-from backflip.model.facts import COORDINATES, FREEDOMS, WORLD, Topology
+from backflip.model.facts import WORLD
+from backflip.model.joints import Pose
 from backflip.model.model import Model, State
-
-Pose = tuple[Array, Array]
-"""p (3,) and R (3, 3)"""
 
 
 @jax.jit
@@ -35,7 +32,7 @@ def rest(model: Model, angles: Array | None = None) -> State:
     bodies = bodies_of(model)
     p_WB, R_WB = place(model, bodies, q)
     zeros = jnp.zeros_like(p_WB)
-    force = jnp.zeros(row_count(facts), p_WB.dtype)
+    force = jnp.zeros(facts.layout.rows, p_WB.dtype)
     return State(p_WB, R_WB, model.velocity, model.spin, zeros, zeros, force)
 
 
@@ -43,7 +40,7 @@ def place(model: Model, bodies: Bodies, q: Array) -> tuple[Array, Array]:
     """Centres of mass (n, 3) and orientations (n, 3, 3) for joint coordinates q (c,)."""
     facts = model.topology
     eye, zero = jnp.eye(3, dtype=q.dtype), jnp.zeros(3, q.dtype)
-    pose: dict[int, tuple[Array, Array]] = {WORLD: (zero, eye)}
+    pose: dict[int, Pose] = {WORLD: (zero, eye)}
     for group in facts.groups:
         for b, a, j, sign in zip(group.bodies, group.parents, group.joints, group.signs, strict=True):
             if j < 0:
@@ -51,10 +48,10 @@ def place(model: Model, bodies: Bodies, q: Array) -> tuple[Array, Array]:
                 pose[b] = model.position[b] + matvec(R, bodies.com[b]), R
                 continue
             # X_WB = X_WA X_AJ X(q) X_BJ⁻¹, or the same backwards where the tree runs from B to A
-            slide, turn = _joint_motion(facts, j, q)
+            across = facts.joints[j].kind.motion(q[facts.coordinates_of(j)])
             X_AJ, X_BJ = (bodies.p_AJ[j], model.R_AJ[j]), (bodies.p_BJ[j], model.R_BJ[j])
-            forward = (X_AJ, (slide, turn), _inverse(X_BJ))
-            backward = (X_BJ, _inverse((slide, turn)), _inverse(X_AJ))
+            forward = (X_AJ, across, _inverse(X_BJ))
+            backward = (X_BJ, _inverse(across), _inverse(X_AJ))
             pose[b] = reduce(_compose, forward if sign > 0 else backward, pose[a])
     n = len(facts.bodies)
     return jnp.stack([pose[b][0] for b in range(n)]), jnp.stack([pose[b][1] for b in range(n)])
@@ -66,29 +63,3 @@ def _compose(X: Pose, Y: Pose) -> Pose:
 
 def _inverse(X: Pose) -> Pose:
     return -vecmat(X[0], X[1]), transpose(X[1])
-
-
-def _joint_motion(facts: Topology, j: int, q: Array) -> tuple[Array, Array]:
-    """Displacement (3,) and rotation (3, 3) across a joint, in its frame on the parent."""
-    kind = facts.joints[j].kind
-    zero, eye = jnp.zeros(3, q.dtype), jnp.eye(3, dtype=q.dtype)
-    if not COORDINATES[kind]:
-        return zero, eye
-    first = facts.coordinates.index((j, 0))
-    if kind == "slider":
-        return q[first] * eye[2], eye
-    turn = _axis_rotation(q[first], 2)
-    return zero, turn if kind == "hinge" else matmul(turn, _axis_rotation(q[first + 1], 0))
-
-
-def _axis_rotation(angle: Array, axis: int) -> Array:
-    c, s, o, i = jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle), jnp.ones_like(angle)
-    entries = [[c, -s, o], [s, c, o], [o, o, i]] if axis == 2 else [[i, o, o], [o, c, -s], [o, s, c]]
-    return jnp.stack([jnp.stack(row) for row in entries])
-
-
-def row_count(facts: Topology) -> int:
-    """How many rows the solver sees: limits, servos, loop and soft joints, contacts by three."""
-    held = sum(6 - FREEDOMS[j.kind] for j in facts.joints if j.role != "tree")
-    contacts = sum(PAIRS[group.kinds].count * len(group.pairs) for group in facts.pair_groups)
-    return len(facts.limits) + len(facts.of_kind("servo")) + held + 3 * contacts

@@ -1,6 +1,6 @@
-"""What must hold, and the impulses that make it hold.
+"""Constraint solvers: the impulses with which every row of a step holds.
 
-comes in    rows, how impulses move them, A = J M⁻¹ Jᵀ, the velocity they have, impulses to start from
+comes in    rows, a factor of their Delassus matrix A = J M⁻¹ Jᵀ, their velocity before, an initial guess
 goes out    impulses
 may touch   math
 never knows bodies, joints, shapes
@@ -10,25 +10,27 @@ from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Implicit, Unrolled
 from backflip.solve.interior import InteriorPoint
+from backflip.solve.layout import Layout
 from backflip.solve.pgs import PGS
 from backflip.solve.pyramid import Pyramid
-from backflip.solve.rows import Mobility, Rows, soften
+from backflip.solve.rows import Delassus, Rows, soften
 from backflip.solve.solver import Solver
-from backflip.solve.unilateral import Strike, strike
+from backflip.solve.unilateral import Impact, impact
 
 __all__ = [
     "PGS",
     "Cone",
+    "Delassus",
     "Friction",
     "Gradient",
+    "Impact",
     "Implicit",
     "InteriorPoint",
-    "Mobility",
+    "Layout",
     "Pyramid",
     "Rows",
     "Solver",
-    "Strike",
     "Unrolled",
+    "impact",
     "soften",
-    "strike",
 ]

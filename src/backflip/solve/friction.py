@@ -1,7 +1,8 @@
-"""Coulomb's law: what friction impulse a normal impulse allows.
+"""Coulomb's law: the tangential impulses that a normal impulse allows.
 
-For sweeps it is a projection. For Newton's method it is a `room` within the bound, a `slip` that belongs to
-it, and a product of the two that is κ on the central path and 0 at its end.
+PGS needs a projection onto them. The interior point needs a cone: a cone slack, linear in bound and impulse,
+and a cone dual, whose tangential part is the sliding velocity w_t. Their product is κ times a unit on the
+central path, and 0 at its end.
 """
 
 from abc import abstractmethod
@@ -11,52 +12,60 @@ from jax import Array
 
 
 class Friction(eqx.Module):
-    """How tangential impulses (k, 2) are held within a bound (k,), μ times the normal impulse."""
+    """Bounds tangential impulses (k, 2) by a bound (k,), μ times the normal impulse."""
 
     @abstractmethod
-    def update(self, impulse: Array, sliding: Array, size: Array, bound: Array) -> Array:
-        """Better impulses (k, 2) against `sliding` (k, 2) [m/s]; `size` (k, 2) [1/kg]: how they give way."""
+    def update(self, impulse: Array, sliding: Array, row_sum: Array, bound: Array) -> Array:
+        """A projected step (k, 2): impulse − sliding/row_sum, made admissible.
+
+        `sliding` (k, 2) [m/s]; `row_sum` (k, 2) [1/kg]: Σ|A| of each tangent, ∞ where nothing moves.
+        """
 
     @abstractmethod
-    def nearest(self, impulse: Array, bound: Array) -> Array:
-        """The allowed impulses (k, 2) nearest to some."""
+    def project(self, impulse: Array, bound: Array) -> Array:
+        """The nearest admissible impulses (k, 2)."""
 
     @abstractmethod
-    def room(self, bound: Array, impulse: Array) -> Array:
-        """(k, m) linear in both; where the bound allows the impulse it lies in a cone."""
+    def slack(self, bound: Array, impulse: Array) -> Array:
+        """Cone slack (k, m), linear in both; it lies in a cone where the bound admits the impulse."""
 
     @abstractmethod
-    def product(self, room: Array, slip: Array) -> Array:
-        """(k, m) κ times `one` on the central path."""
+    def product(self, slack: Array, dual: Array) -> Array:
+        """(k, m) complementarity product: κ times `unit` on the central path."""
 
     @abstractmethod
-    def one(self, bound: Array) -> Array:
+    def unit(self, bound: Array) -> Array:
         """(k, m) the unit of the product."""
 
     @abstractmethod
-    def slip(self, room: Array, kappa: Array) -> Array:
-        """The slip (k, m) that goes with a room on the central path."""
+    def central_dual(self, slack: Array, kappa: Array) -> Array:
+        """The cone dual (k, m) with which `product` is κ times `unit`."""
 
     @abstractmethod
-    def sliding(self, slip: Array) -> Array:
-        """w_t (k, 2)."""
+    def sliding(self, dual: Array) -> Array:
+        """w_t (k, 2) of a cone dual."""
 
     @abstractmethod
-    def linear(self, room: Array, slip: Array) -> tuple[Array, Array, Array]:
-        """weight (k, 2, 2), stay (k, 2, 2), lean (k, 2): weight dw_t + stay dλ_t + lean dbound = load."""
+    def linearise(self, slack: Array, dual: Array) -> tuple[Array, Array, Array]:
+        """C_w (k, 2, 2), C_lam (k, 2, 2), C_bound (k, 2) of the linearised complementarity.
+
+        C_w dw_t + C_lam dλ_t + C_bound dbound = right-hand side, the dual eliminated.
+        """
 
     @abstractmethod
-    def load(self, room: Array, c: Array) -> Array:
-        """The right side (k, 2) for wanted changes c (k, m) of the product."""
+    def right_hand_side(self, slack: Array, dproduct: Array) -> Array:
+        """Of that equation (k, 2), for wanted changes (k, m) of the product."""
 
     @abstractmethod
-    def reply(self, room: Array, slip: Array, c: Array, droom: Array, dslide: Array) -> Array:
-        """The change (k, m) of slip that goes with one of room and one of w_t (k, 2)."""
+    def dual_step(
+        self, slack: Array, dual: Array, dproduct: Array, dslack: Array, dsliding: Array
+    ) -> Array:  # fmt: skip
+        """Back-substitution: the change (k, m) of the dual, given those of slack and w_t (k, 2)."""
 
     @abstractmethod
-    def longest(self, x: Array, dx: Array) -> Array:
-        """How far (k, ...) room or slip may go along dx without leaving the cone."""
+    def step_to_boundary(self, x: Array, dx: Array) -> Array:
+        """The longest step (k, ...) along dx that leaves a slack or dual in the cone."""
 
     @abstractmethod
-    def sharp(self, bound: Array, impulse: Array, sliding: Array) -> tuple[Array, Array]:
-        """Room and slip (k, m) at the end of the path."""
+    def active_set(self, bound: Array, impulse: Array, sliding: Array) -> tuple[Array, Array]:
+        """Cone slack and dual (k, m) at κ = 0: sticking, sliding or separated contacts."""

@@ -1,12 +1,12 @@
-"""Gradients of a solution: through everything a solver did, or from the equations that its result fulfils.
+"""Gradients of a solution: through every operation of a solver, or by the implicit function theorem.
 
 At a solution, or at a point of the central path, a change of the problem changes impulses by
 
-    K dλ = −weight dw − lean de        (newton.Linear; de: how bounds move)
+    K dλ = −C_w dw − (what moving bounds do to slack · dual)        (newton.Linearised)
 
-with dw what the change does to w at fixed λ. K is not symmetric, since friction follows its normal and not
-the other way round. So a gradient takes one solve with Kᵀ: JAX transposes `_tangent`, which is linear in the
-changes. What a solver did on its way there plays no part.
+with dw what the change does to w at fixed λ. K is not symmetric: friction depends on its normal impulse, and
+not the other way round. So a gradient takes one solve with Kᵀ: JAX transposes `_tangent`, which is linear in
+the changes. How the solver arrived at the solution plays no part.
 """
 
 from abc import abstractmethod
@@ -19,46 +19,54 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip.solve.friction import Friction
-from backflip.solve.newton import Point, linearise, load, point_at, sharp_point, soften, solver
-from backflip.solve.path import finish, follow, reachable, widen
-from backflip.solve.problem import Problem, pose
-from backflip.solve.rows import Mobility, Rows
+from backflip.solve.newton import (
+    Iterate,
+    active_set_point,
+    central_point,
+    linearise,
+    newton_solver,
+    regularise,
+    right_hand_side,
+)
+from backflip.solve.path import attainable, follow_central_path, polish, with_interior
+from backflip.solve.problem import Problem, scale_problem
+from backflip.solve.rows import Delassus, Rows
 
 GRADIENT_REFINEMENTS = 3
-"""of a gradient; a step along the path needs fewer, since the next one mends it"""
+"""iterative refinements of a gradient; a step along the path needs fewer, for the next one corrects it"""
 ITERATIONS = 16
-"""Steps along the central path to a point that is smoother than the solution"""
+"""along the central path to a point that is smoother than the solution"""
 
-Find = Callable[[Rows, Mobility, Array], Array]
+Solve = Callable[[Rows, Delassus, Array], Array]
 
 
 class Gradient(eqx.Module):
     """How a solver is differentiated."""
 
     @abstractmethod
-    def through(
-        self, find: Find, friction: Friction, smoothness: float,
-        rows: Rows, mobility: Mobility, velocity: Array,
+    def differentiate(
+        self, solve: Solve, friction: Friction, smoothness: float,
+        rows: Rows, delassus: Delassus, velocity: Array,
     ) -> Array:  # fmt: skip
-        """find(rows, mobility, velocity) with derivatives; `smoothness` [J] is that of what it finds."""
+        """solve(rows, delassus, velocity) with derivatives; `smoothness` [J] is that of its solution."""
 
 
 class Unrolled(Gradient):
-    """Through every sweep or iteration, as JAX does by itself."""
+    """Through every sweep or iteration: JAX's automatic differentiation."""
 
-    def through(
-        self, find: Find, friction: Friction, smoothness: float,
-        rows: Rows, mobility: Mobility, velocity: Array,
+    def differentiate(
+        self, solve: Solve, friction: Friction, smoothness: float,
+        rows: Rows, delassus: Delassus, velocity: Array,
     ) -> Array:  # fmt: skip
-        """As it stands."""
-        return find(rows, mobility, velocity)
+        """Unchanged."""
+        return solve(rows, delassus, velocity)
 
 
 class Implicit(Gradient):
     """By the implicit function theorem: one linear solve, however many sweeps or iterations were made.
 
-    It trusts that the solver has converged. `smoothness` κ [J], impulse times velocity, takes the gradient
-    at another point of the central path: larger is smoother, 0 is sharp, None is the solver's own.
+    It assumes that the solver has converged. `smoothness` κ [J], impulse times velocity, takes the gradient
+    at another point of the central path: larger is smoother, 0 is its end, None is the solver's own.
     """
 
     smoothness: float | None = eqx.field(static=True, default=None)
@@ -66,21 +74,21 @@ class Implicit(Gradient):
     def __check_init__(self):
         check_smoothness("Implicit", self.smoothness)
 
-    def through(
-        self, find: Find, friction: Friction, smoothness: float,
-        rows: Rows, mobility: Mobility, velocity: Array,
+    def differentiate(
+        self, solve: Solve, friction: Friction, smoothness: float,
+        rows: Rows, delassus: Delassus, velocity: Array,
     ) -> Array:  # fmt: skip
-        """The impulses found, as constants with a tangent."""
+        """The impulses of `solve`, as constants with a tangent."""
         kappa = smoothness if self.smoothness is None else self.smoothness
-        posed = pose(rows, mobility, velocity, kappa)
-        impulse = posed.unscaled(find(*jax.lax.stop_gradient((rows, mobility, velocity))))
+        scaled = scale_problem(rows, delassus, velocity, kappa)
+        impulse = scaled.dimensionless(solve(*jax.lax.stop_gradient((rows, delassus, velocity))))
         own = kappa == smoothness
-        found = _solution(friction, kappa, own, posed.problem, posed.scale, impulse, posed.energy)
-        return found[posed.place]
+        solution = _solution(friction, kappa, own, scaled.problem, scaled.scale, impulse, scaled.energy)
+        return solution[scaled.position]
 
 
 def check_smoothness(owner: str, smoothness: float | None) -> None:
-    """An error where it is no number from 0 on."""
+    """An error unless it is None or a finite number >= 0."""
     if smoothness is None:
         return
     if not isinstance(smoothness, int | float) or not 0 <= smoothness < float("inf"):
@@ -98,59 +106,61 @@ def _solution(
 @_solution.defjvp
 def _solution_jvp(friction: Friction, kappa: float, own: bool, primals: tuple, tangents: tuple) -> tuple:
     problem, scale, impulse, energy = primals
-    found = _solution(friction, kappa, own, problem, scale, impulse, energy)
-    at = impulse if own else central(problem, friction, kappa / energy, ITERATIONS, kappa == 0)
+    solution = _solution(friction, kappa, own, problem, scale, impulse, energy)
+    at = impulse if own else solve_scaled(problem, friction, kappa / energy, ITERATIONS, kappa == 0)
     if kappa == 0:
-        change = _tangent(friction, problem, at, tangents[0])
+        dlam = _tangent(friction, problem, at, tangents[0])
     else:
-        change = _smooth_tangent(friction, reachable(kappa / energy), problem, at, tangents[0])
-    # of the impulses that the gradient is taken at, which need not be those that were found
-    return found, scale * change + tangents[1] * at
+        dlam = _smooth_tangent(friction, attainable(kappa / energy), problem, at, tangents[0])
+    # λ = scale λ̂, at the impulses of the gradient's κ, which need not be those of the solution
+    return solution, scale * dlam + tangents[1] * at
 
 
-def central(problem: Problem, friction: Friction, kappa: Array, iterations: int, to_the_end: bool) -> Array:
-    """Impulses (r,) on the central path at κ, or at its end.
+def solve_scaled(problem: Problem, friction: Friction, kappa: Array, iterations: int, exact: bool) -> Array:
+    """Impulses (r,) on the central path at κ, or, if `exact`, at its end.
 
-    Where redundant rows leave it open, that end is the one that a little softness would lead to.
+    Where redundant rows leave the end undetermined, it is the limit of the regularised problem's.
     """
-    if not to_the_end:
-        return follow(problem, friction, kappa, iterations)
-    soft = soften(problem)
-    return finish(problem, friction, finish(soft, friction, follow(soft, friction, kappa, iterations)))
+    if not exact:
+        return follow_central_path(problem, friction, kappa, iterations)
+    soft = regularise(problem)
+    impulse = polish(soft, friction, follow_central_path(soft, friction, kappa, iterations))
+    return polish(problem, friction, impulse)
 
 
 def _tangent(friction: Friction, problem: Problem, impulse: Array, change: Problem) -> Array:
     """dλ (r,) at the end of the path for a change of the problem; linear in it.
 
-    Redundant rows share out a change as they would if they were a little soft; all else is then put right.
+    Where redundant rows leave dλ undetermined, it is that of the regularised problem, then refined.
     """
-    soft, soft_change = jax.jvp(soften, (problem,), (change,))
-    settled = finish(soft, friction, impulse)
-    start = _solve(soft, friction, sharp_point(soft, friction, settled), soft_change)
-    return _solve(problem, friction, sharp_point(problem, friction, impulse), change, start)
+    soft, soft_change = jax.jvp(regularise, (problem,), (change,))
+    soft_impulse = polish(soft, friction, impulse)
+    initial = _solve(soft, friction, active_set_point(soft, friction, soft_impulse), soft_change)
+    return _solve(problem, friction, active_set_point(problem, friction, impulse), change, initial)
 
 
 def _smooth_tangent(
     friction: Friction, kappa: Array, problem: Problem, impulse: Array, change: Problem
 ) -> Array:
     """dλ (r,) on the central path at κ."""
-    problem = widen(problem)
-    return _solve(problem, friction, point_at(problem, friction, impulse, kappa), change)
+    problem = with_interior(problem)
+    return _solve(problem, friction, central_point(problem, friction, impulse, kappa), change)
 
 
 def _solve(
-    problem: Problem, friction: Friction, at: Point, change: Problem, start: Array | None = None
+    problem: Problem, friction: Friction, at: Iterate, change: Problem, initial: Array | None = None
 ) -> Array:
-    """dλ (r,) at a point for a change of the problem."""
+    """dλ (r,) at an iterate for a change of the problem."""
     linear = linearise(problem, friction, at)
-    impulse, share, d = at.impulse, problem.share, change.share
-    dw = d @ (impulse @ share) + share @ (impulse @ d) + change.softness * impulse + change.offset
+    impulse, factor, dfactor = at.impulse, problem.factor, change.factor
+    dw = dfactor @ (impulse @ factor) + factor @ (impulse @ dfactor)
+    dw = dw + change.softness * impulse + change.offset
     bounded, tangents = problem.split(impulse)
-    there = problem.there() > 0
-    ends = jnp.stack([-change.lower, change.upper], -1)
-    # rooms change with their bounds, at fixed impulses
-    droom = jnp.where(there, ends, 0)
-    dspace = friction.room(change.friction * problem.normals(bounded), jnp.zeros_like(tangents))
-    c, cs = -at.push * droom, -friction.product(dspace, at.slip)
-    right = load(problem, friction, linear, at, c, cs, dw)
-    return solver(problem, linear, GRADIENT_REFINEMENTS)(right, start)
+    has_bound = problem.has_bound() > 0
+    # slacks change with their bounds, at fixed impulses
+    dslack = jnp.where(has_bound, jnp.stack([-change.lower, change.upper], -1), 0)
+    dbound = change.friction * problem.normals(bounded)
+    dcone_slack = friction.slack(dbound, jnp.zeros_like(tangents))
+    dproduct, dcone = -at.dual * dslack, -friction.product(dcone_slack, at.cone_dual)
+    rhs = right_hand_side(problem, friction, linear, at, dproduct, dcone, dw)
+    return newton_solver(problem, linear, GRADIENT_REFINEMENTS)(rhs, initial)

@@ -6,18 +6,18 @@ from jax import Array
 
 from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
-from backflip.solve.implicit import Gradient, Implicit, central, check_smoothness
-from backflip.solve.problem import pose
-from backflip.solve.rows import Mobility, Rows
+from backflip.solve.implicit import Gradient, Implicit, check_smoothness, solve_scaled
+from backflip.solve.problem import scale_problem
+from backflip.solve.rows import Delassus, Rows
 from backflip.solve.solver import Solver, check_solver
 
 
 class InteriorPoint(Solver):
     """Newton's method with all impulses inside their bounds, after Belbute-Peres et al. (2018), section 3.2.
 
-    It converges where sweeps are slow: heavy on light, long loops, many contacts on one body. It takes no
-    start from the last step. `smoothness` κ [J]: impulse times velocity that every contact and bound is left
-    with, so that contacts push a little before they touch; 0 solves to the end.
+    It converges where Gauss-Seidel is slow: large mass ratios, long loops, many contacts on one body. It has
+    no warm start. `smoothness` κ [J]: slack times dual, impulse times velocity, of every contact and bound,
+    so that contacts act a little before they touch; 0 solves to the end of the central path.
     """
 
     iterations: int = eqx.field(static=True, default=24)
@@ -29,14 +29,16 @@ class InteriorPoint(Solver):
         check_solver(self, "iterations", self.iterations)
         check_smoothness("InteriorPoint", self.smoothness)
 
-    def solve(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
+    def solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Array:
         """Impulses after at most `iterations` iterations."""
-        if not rows.target.shape[0]:
+        if not rows.layout.rows:
             return jnp.zeros_like(rows.target)
-        return self.gradient.through(self._find, self.friction, self.smoothness, rows, mobility, velocity)
+        return self.gradient.differentiate(
+            self._solve, self.friction, self.smoothness, rows, delassus, velocity
+        )
 
-    def _find(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
-        posed = pose(rows, mobility, velocity, self.smoothness)
-        kappa = self.smoothness / posed.energy
-        found = central(posed.problem, self.friction, kappa, self.iterations, self.smoothness == 0)
-        return posed.impulses(found)
+    def _solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Array:
+        scaled = scale_problem(rows, delassus, velocity, self.smoothness)
+        kappa = self.smoothness / scaled.energy
+        impulse = solve_scaled(scaled.problem, self.friction, kappa, self.iterations, self.smoothness == 0)
+        return scaled.physical(impulse)

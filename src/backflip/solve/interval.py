@@ -1,8 +1,8 @@
-"""Impulses between two ends, and the pushes that keep them there.
+"""Complementarity of an impulse between two bounds.
 
-An impulse has a `room` (..., 2) to either end, and a `push` (..., 2) from it: together they move the row,
-w = push₀ − push₁, and each push times its room is κ: the central path, which ends where κ is 0. Ends that
-are not there (`there` 0) have room 1 and no push.
+An impulse has a slack (..., 2), λ − lower and upper − λ, and a dual (..., 2) of each bound, with
+w = dual₀ − dual₁. On the central path slack times dual is κ; the path ends at κ = 0. An infinite bound
+(`has_bound` 0) has slack 1 and dual 0.
 """
 
 import jax.numpy as jnp
@@ -10,48 +10,48 @@ from jax import Array
 
 from backflip.math import dot, smallest
 
-FAR = 1e3
-"""longest step that is told apart from an endless one"""
+MAX_STEP = 1e3
+"""longer steps to the boundary count as this long"""
 
 
-def _shares(room: Array, there: Array) -> tuple[Array, Array]:
-    """What a row weighs (...,), h = p q / (p + q), and its two ends' shares (..., 2), h/p and −h/q."""
-    p, q = room[..., 0], room[..., 1]
-    total = jnp.where(there[..., 0] * there[..., 1] > 0, p + q, 1)
-    wide = total > 0
-    total = jnp.where(wide, total, 1)
-    ends = jnp.stack([jnp.where(wide, q / total, 0.5), jnp.where(wide, -p / total, -0.5)], -1)
-    return p * q / total, there * ends
+def _elimination(slack: Array, has_bound: Array) -> tuple[Array, Array]:
+    """The factor h = p q / (p + q) (...,) of slacks p and q, and h/p, −h/q (..., 2)."""
+    p, q = slack[..., 0], slack[..., 1]
+    total = jnp.where(has_bound[..., 0] * has_bound[..., 1] > 0, p + q, 1)
+    positive = total > 0
+    total = jnp.where(positive, total, 1)
+    ratios = jnp.stack([jnp.where(positive, q / total, 0.5), jnp.where(positive, -p / total, -0.5)], -1)
+    return p * q / total, has_bound * ratios
 
 
-def linear(room: Array, push: Array, there: Array) -> tuple[Array, Array]:
-    """Newton's equation of each row: weight · dw + stay · dλ = load.
+def linearise(slack: Array, dual: Array, has_bound: Array) -> tuple[Array, Array]:
+    """C_w and C_lam (...,) of each row's linearised complementarity, C_w dw + C_lam dλ = right-hand side.
 
-    From dw = dpush₀ − dpush₁ and push · (dλ, −dλ) + room · dpush = c, times h.
+    From dw = ddual₀ − ddual₁ and dual · (dλ, −dλ) + slack · ddual = dproduct, times h.
     """
-    weight, shares = _shares(room, there)
-    return weight, shares[..., 0] * push[..., 0] - shares[..., 1] * push[..., 1]
+    C_w, ratios = _elimination(slack, has_bound)
+    return C_w, ratios[..., 0] * dual[..., 0] - ratios[..., 1] * dual[..., 1]
 
 
-def load(room: Array, there: Array, c: Array) -> Array:
-    """The right side (...,) for wanted changes c (..., 2) of room times push."""
-    return dot(_shares(room, there)[1], c)
+def right_hand_side(slack: Array, has_bound: Array, dproduct: Array) -> Array:
+    """(...,) for wanted changes dproduct (..., 2) of slack times dual."""
+    return dot(_elimination(slack, has_bound)[1], dproduct)
 
 
-def reply(room: Array, push: Array, there: Array, c: Array, droom: Array) -> Array:
-    """dpush (..., 2)."""
-    return there * (c - push * droom) / room
+def dual_step(slack: Array, dual: Array, has_bound: Array, dproduct: Array, dslack: Array) -> Array:
+    """Back-substitution: ddual (..., 2)."""
+    return has_bound * (dproduct - dual * dslack) / slack
 
 
-def longest(x: Array, dx: Array) -> Array:
-    """How far (..., 2) x may go along dx and not below 0."""
-    shrinks = -dx * FAR > x
-    return jnp.where(shrinks, -x / jnp.where(shrinks, dx, -1), FAR)
+def step_to_boundary(x: Array, dx: Array) -> Array:
+    """The longest steps (..., 2) along dx that leave x >= 0."""
+    shrinks = -dx * MAX_STEP > x
+    return jnp.where(shrinks, -x / jnp.where(shrinks, dx, -1), MAX_STEP)
 
 
-def sharp(room: Array, w: Array, there: Array) -> tuple[Array, Array]:
-    """Room and push (..., 2) at κ = 0: one of them is 0, the one that is smaller."""
-    push = there * jnp.maximum(jnp.stack([w, -w], -1), 0)
-    least = smallest(room)
-    held = push > room
-    return jnp.where(held, 0, jnp.maximum(room, least)), jnp.where(held, push, 0)
+def active_set(slack: Array, w: Array, has_bound: Array) -> tuple[Array, Array]:
+    """Slack and dual (..., 2) at κ = 0: a bound is active, with slack 0, where its dual is the larger one."""
+    dual = has_bound * jnp.maximum(jnp.stack([w, -w], -1), 0)
+    smallest_slack = smallest(slack)
+    active = dual > slack
+    return jnp.where(active, 0, jnp.maximum(slack, smallest_slack)), jnp.where(active, dual, 0)

@@ -1,7 +1,7 @@
-"""Newton's equations of a problem: what a change of impulses does, and the change that is wanted.
+"""Newton's equations of a scaled problem.
 
-All pushes are eliminated row by row, then the impulses in favour of what they move, so that the matrix to
-factor has the size of the freedoms, however many rows there are.
+The duals are eliminated row by row, then the impulses in favour of x = factorᵀ dλ, so that the matrix to
+factorise has the size of the freedoms, however many rows there are.
 """
 
 from collections.abc import Callable
@@ -16,123 +16,133 @@ from backflip.solve.friction import Friction
 from backflip.solve.problem import Problem
 
 
-class Point(NamedTuple):
-    """Impulses and what belongs to them, or how they all change."""
+class Iterate(NamedTuple):
+    """Impulses with their slacks and duals, or a step of all of them."""
 
     impulse: Array
     """(r,)"""
-    room: Array
-    push: Array
-    """(b, 2) of the bounded rows, to and from either bound"""
-    space: Array
-    slip: Array
-    """(k, ...) room and slip of friction"""
+    slack: Array
+    dual: Array
+    """(b, 2) of the lower and upper bound of bounded rows"""
+    cone_slack: Array
+    cone_dual: Array
+    """(k, ...) of friction"""
 
 
-class Linear(NamedTuple):
-    """weight dw + stay dλ = load for bounded rows; for tangents also + lean dλ_n."""
+class Linearised(NamedTuple):
+    """Coefficients of the linearised complementarity conditions, the duals eliminated.
 
-    weight: Array
-    stay: Array
+    bounded rows    C_w dw + C_lam dλ = right-hand side
+    tangents        C_w_t dw_t + C_lam_t dλ_t + C_n_t dλ_n = right-hand side
+    """
+
+    C_w: Array
+    C_lam: Array
     """(b,)"""
-    weights: Array
-    stays: Array
+    C_w_t: Array
+    C_lam_t: Array
     """(k, 2, 2)"""
-    lean: Array
-    """(k, 2)"""
+    C_n_t: Array
+    """(k, 2) friction depends on its normal impulse"""
 
 
-def point_at(problem: Problem, friction: Friction, impulse: Array, kappa: Array) -> Point:
-    """The point of the central path at κ that has these impulses."""
+def central_point(problem: Problem, friction: Friction, impulse: Array, kappa: Array) -> Iterate:
+    """Impulses with the duals whose products with their slacks are κ."""
     bounded, tangents = problem.split(impulse)
-    room = jnp.maximum(problem.room(bounded), jnp.finfo(impulse.dtype).eps ** 2)
-    space = friction.room(problem.bound(bounded), tangents)
-    return Point(impulse, room, problem.there() * kappa / room, space, friction.slip(space, kappa))
+    slack = jnp.maximum(problem.slack(bounded), jnp.finfo(impulse.dtype).eps ** 2)
+    cone_slack = friction.slack(problem.friction_bound(bounded), tangents)
+    dual = problem.has_bound() * kappa / slack
+    return Iterate(impulse, slack, dual, cone_slack, friction.central_dual(cone_slack, kappa))
 
 
-def sharp_point(problem: Problem, friction: Friction, impulse: Array) -> Point:
-    """The end of the path at these impulses: of every room and push one is 0."""
+def active_set_point(problem: Problem, friction: Friction, impulse: Array) -> Iterate:
+    """Impulses with slacks and duals at κ = 0: of every slack and dual one is 0."""
     bounded, tangents = problem.split(impulse)
     w, sliding = problem.split(problem.velocity(impulse))
-    room, push = interval.sharp(jnp.maximum(problem.room(bounded), 0), w, problem.there())
-    return Point(impulse, room, push, *friction.sharp(problem.bound(bounded), tangents, sliding))
+    slack, dual = interval.active_set(jnp.maximum(problem.slack(bounded), 0), w, problem.has_bound())
+    return Iterate(
+        impulse, slack, dual, *friction.active_set(problem.friction_bound(bounded), tangents, sliding)
+    )
 
 
-def linearise(problem: Problem, friction: Friction, at: Point) -> Linear:
-    """The equations at a point."""
-    weight, stay = interval.linear(at.room, at.push, problem.there())
-    weights, stays, lean = friction.linear(at.space, at.slip)
-    return Linear(weight, stay, weights, stays, lean * problem.friction[:, None])
+def linearise(problem: Problem, friction: Friction, at: Iterate) -> Linearised:
+    """The coefficients at an iterate."""
+    C_w, C_lam = interval.linearise(at.slack, at.dual, problem.has_bound())
+    C_w_t, C_lam_t, C_bound = friction.linearise(at.cone_slack, at.cone_dual)
+    return Linearised(C_w, C_lam, C_w_t, C_lam_t, C_bound * problem.friction[:, None])
 
 
-def load(
-    problem: Problem, friction: Friction, linear: Linear, at: Point, c: Array, cs: Array, dw: Array
-) -> Array:
-    """The right side (r,): wanted changes c (b, 2), cs (k, ...) of the products; dw (r,) that is there."""
-    bounded, tangents = interval.load(at.room, problem.there(), c), friction.load(at.space, cs)
-    return jnp.concatenate([bounded, tangents.reshape(-1)]) - weigh(problem, linear, dw)
+def right_hand_side(
+    problem: Problem, friction: Friction, linear: Linearised, at: Iterate,
+    dproduct: Array, dcone: Array, dw: Array,
+) -> Array:  # fmt: skip
+    """(r,) for wanted changes dproduct (b, 2), dcone (k, ...) of the products and a given change dw (r,)."""
+    bounded = interval.right_hand_side(at.slack, problem.has_bound(), dproduct)
+    tangents = friction.right_hand_side(at.cone_slack, dcone)
+    return jnp.concatenate([bounded, tangents.reshape(-1)]) - multiply_C_w(problem, linear, dw)
 
 
-def weigh(problem: Problem, linear: Linear, x: Array) -> Array:
-    """weight x for x (r, ...)."""
+def multiply_C_w(problem: Problem, linear: Linearised, x: Array) -> Array:
+    """C_w x for x (r, ...)."""
     bounded, tangents = problem.split(x)
-    bounded = linear.weight.reshape(-1, *(1,) * (x.ndim - 1)) * bounded
-    tangents = jnp.einsum("kij,kj...->ki...", linear.weights, tangents)
+    bounded = linear.C_w.reshape(-1, *(1,) * (x.ndim - 1)) * bounded
+    tangents = jnp.einsum("kij,kj...->ki...", linear.C_w_t, tangents)
     return jnp.concatenate([bounded, tangents.reshape(-1, *x.shape[1:])])
 
 
-def apply(problem: Problem, linear: Linear, x: Array) -> Array:
-    """The left side (r,) for dλ = x (r,)."""
+def left_hand_side(problem: Problem, linear: Linearised, x: Array) -> Array:
+    """K x (r,), K = C_w (A + softness) + C_lam + C_n, for dλ = x (r,)."""
     bounded, tangents = problem.split(x)
-    stays = jnp.einsum("kij,kj->ki", linear.stays, tangents)
-    stays = stays + linear.lean * problem.normals(bounded)[:, None]
-    rest = jnp.concatenate([linear.stay * bounded, stays.reshape(-1)])
-    return weigh(problem, linear, problem.response(x)) + rest
+    of_tangents = jnp.einsum("kij,kj->ki", linear.C_lam_t, tangents)
+    of_tangents = of_tangents + linear.C_n_t * problem.normals(bounded)[:, None]
+    of_impulse = jnp.concatenate([linear.C_lam * bounded, of_tangents.reshape(-1)])
+    return multiply_C_w(problem, linear, problem.response(x)) + of_impulse
 
 
-def soften(problem: Problem) -> Problem:
-    """The same with some softness in every row: redundant rows then share what they bear in one way only.
+def regularise(problem: Problem) -> Problem:
+    """The same with a minimum softness in every row: redundant rows then have one solution.
 
-    1e-6 in float64, 2e-3 in float32, where a row moves itself by 1: solving with it loses eps/softness² to
-    rounding, and that a refinement mends.
+    1e-6 in float64, 2e-3 in float32, where the diagonal of A is 1: solving with it loses eps/softness² to
+    rounding, and iterative refinement recovers that.
     """
-    least = float(jnp.finfo(problem.softness.dtype).eps) ** 0.38
-    return problem._replace(softness=jnp.maximum(problem.softness, least))
+    min_softness = float(jnp.finfo(problem.softness.dtype).eps) ** 0.38
+    return problem._replace(softness=jnp.maximum(problem.softness, min_softness))
 
 
-def solver(problem: Problem, linear: Linear, refinements: int) -> Callable[..., Array]:
-    """load (r,), and perhaps dλ (r,) to start from -> dλ (r,): solved as if softened, then refined.
+def newton_solver(problem: Problem, linear: Linearised, refinements: int) -> Callable[..., Array]:
+    """A function from a right-hand side (r,), and perhaps an initial dλ (r,), to dλ (r,).
 
-    With B = stay + weight softness, block by block, and x = shareᵀ dλ:
-        B dλ + weight share x = load,    (1 + shareᵀ B⁻¹ weight share) x = shareᵀ B⁻¹ load
-    What redundant rows may share out at will stays as it is at the start.
+    Solves the regularised equations, then refines. With B = C_lam + C_n + C_w softness, block by block, and
+    x = factorᵀ dλ:
+        B dλ + C_w factor x = rhs,    (1 + factorᵀ B⁻¹ C_w factor) x = factorᵀ B⁻¹ rhs
+    Refinement does not change what redundant rows leave undetermined in an initial dλ.
     """
-    soft, softs = problem.split(soften(problem).softness)
-    B = linear.stay + linear.weight * soft
-    B_t = _inverse2(linear.stays + linear.weights * softs[:, None, :])
+    soft, soft_t = problem.split(regularise(problem).softness)
+    B = linear.C_lam + linear.C_w * soft
+    B_t_inverse = _inverse2(linear.C_lam_t + linear.C_w_t * soft_t[:, None, :])
 
-    def undo(x: Array) -> Array:
+    def divide_by_B(x: Array) -> Array:
         """B⁻¹ x for x (r, ...)."""
         bounded, tangents = problem.split(x)
         tail = (1,) * (x.ndim - 1)
         bounded = bounded / B.reshape(-1, *tail)
-        rest = tangents - linear.lean.reshape(-1, 2, *tail) * problem.normals(bounded)[:, None]
-        tangents = jnp.einsum("kij,kj...->ki...", B_t, rest)
+        rest = tangents - linear.C_n_t.reshape(-1, 2, *tail) * problem.normals(bounded)[:, None]
+        tangents = jnp.einsum("kij,kj...->ki...", B_t_inverse, rest)
         return jnp.concatenate([bounded, tangents.reshape(-1, *x.shape[1:])])
 
-    gives = undo(weigh(problem, linear, problem.share))
-    eye = jnp.eye(problem.share.shape[1], dtype=B.dtype)
-    give = inverse(eye + problem.share.T @ gives)
+    coupling = divide_by_B(multiply_C_w(problem, linear, problem.factor))
+    eye = jnp.eye(problem.factor.shape[1], dtype=B.dtype)
+    reduced_inverse = inverse(eye + problem.factor.T @ coupling)
 
-    def softly(load: Array) -> Array:
-        alone = undo(load)
-        return alone - gives @ (give @ (alone @ problem.share))
+    def solve_regularised(rhs: Array) -> Array:
+        uncoupled = divide_by_B(rhs)
+        return uncoupled - coupling @ (reduced_inverse @ (uncoupled @ problem.factor))
 
-    def solve(load: Array, start: Array | None = None) -> Array:
-        found = softly(load) if start is None else start
+    def solve(rhs: Array, initial: Array | None = None) -> Array:
+        dlam = solve_regularised(rhs) if initial is None else initial
         for _ in range(refinements):
-            found = found + softly(load - apply(problem, linear, found))
-        return found
+            dlam = dlam + solve_regularised(rhs - left_hand_side(problem, linear, dlam))
+        return dlam
 
     return solve
 
@@ -140,21 +150,22 @@ def solver(problem: Problem, linear: Linear, refinements: int) -> Callable[..., 
 def _inverse2(A: Array) -> Array:
     """A⁻¹ of (k, 2, 2)."""
     a, b, c, d = A[:, 0, 0], A[:, 0, 1], A[:, 1, 0], A[:, 1, 1]
-    turned = jnp.stack([jnp.stack([d, -b], -1), jnp.stack([-c, a], -1)], -2)
-    return turned / (a * d - b * c)[:, None, None]
+    adjugate = jnp.stack([jnp.stack([d, -b], -1), jnp.stack([-c, a], -1)], -2)
+    return adjugate / (a * d - b * c)[:, None, None]
 
 
-def nearest(problem: Problem, friction: Friction, impulse: Array) -> Array:
-    """The allowed impulses (r,) nearest to some: bounded ones first, then friction within their bound."""
+def project(problem: Problem, friction: Friction, impulse: Array) -> Array:
+    """Impulses (r,) projected onto their bounds, then friction onto the bound of the new normals."""
     bounded, tangents = problem.split(impulse)
     bounded = jnp.clip(bounded, problem.lower, problem.upper)
-    return jnp.concatenate([bounded, friction.nearest(tangents, problem.bound(bounded)).reshape(-1)])
+    bound = problem.friction_bound(bounded)
+    return jnp.concatenate([bounded, friction.project(tangents, bound).reshape(-1)])
 
 
 def residual(problem: Problem, friction: Friction, impulse: Array) -> Array:
-    """(r,) how far the impulses are from where they, less w, are allowed; 0 at a solution."""
-    wanted, (bounded, _) = impulse - problem.velocity(impulse), problem.split(impulse)
-    normal, tangents = problem.split(wanted)
+    """(r,) natural residual, λ − project(λ − w); 0 at a solution."""
+    trial, (bounded, _) = impulse - problem.velocity(impulse), problem.split(impulse)
+    normal, tangents = problem.split(trial)
     normal = jnp.clip(normal, problem.lower, problem.upper)
-    allowed = friction.nearest(tangents, problem.bound(bounded))
-    return impulse - jnp.concatenate([normal, allowed.reshape(-1)])
+    admissible = friction.project(tangents, problem.friction_bound(bounded))
+    return impulse - jnp.concatenate([normal, admissible.reshape(-1)])

@@ -1,7 +1,7 @@
-"""The central path: impulses whose room times push is κ, found by Newton's method and followed to a small κ.
+"""The central path: impulses whose slacks times duals are κ, followed to a small κ by Newton's method.
 
-Mehrotra's predictor and corrector, a fixed number of them. At the end of the path, κ = 0, a few sharp steps
-put every row where it belongs, onto its bound or to no velocity.
+Mehrotra's predictor-corrector, a fixed number of iterations. At the end of the path, κ = 0, the solution is
+polished: Newton steps on the active set put every row onto its bound or to velocity 0.
 """
 
 import jax
@@ -12,136 +12,152 @@ from backflip.math import safe_divide
 from backflip.solve import interval
 from backflip.solve.friction import Friction
 from backflip.solve.newton import (
-    Point,
+    Iterate,
+    active_set_point,
+    central_point,
     linearise,
-    load,
-    nearest,
-    point_at,
+    newton_solver,
+    project,
     residual,
-    sharp_point,
-    solver,
+    right_hand_side,
 )
 from backflip.solve.problem import Problem
 
-NARROW = 1e-9
-"""Least μ, and least way between two bounds: with none there is no room to move in"""
-AHEAD = 0.95
-"""part of the way to the nearest bound that a step goes"""
-SHARP = 2
-"""sharp steps at the end of the path"""
+MIN_WIDTH = 1e-9
+"""Smallest μ, and smallest distance between two bounds: an interior point needs an interior"""
+FRACTION_TO_BOUNDARY = 0.95
+"""part of the way to the nearest boundary that a step goes"""
+POLISHING_STEPS = 2
+"""Newton steps on the active set, at the end of the path"""
 REFINEMENTS = 1
-"""of a step along the path or at its end: the next one mends what is left"""
+"""iterative refinements of a Newton step; the next step corrects what is left"""
 
 
-def reachable(kappa: Array) -> Array:
-    """κ, or the least that rounding lets the path come to: 2e-12 in float64, 6e-6 in float32."""
+def attainable(kappa: Array) -> Array:
+    """κ, but no smaller than rounding lets the path come to: 2e-12 in float64, 6e-6 in float32."""
     return jnp.maximum(kappa, jnp.finfo(kappa.dtype).eps ** 0.75)
 
 
-def follow(problem: Problem, friction: Friction, kappa: Array, iterations: int) -> Array:
-    """Impulses (r,) of the central path at κ, or as near to its end as is reachable."""
-    kappa, problem = reachable(kappa), widen(problem)
+def follow_central_path(problem: Problem, friction: Friction, kappa: Array, iterations: int) -> Array:
+    """Impulses (r,) of the central path at κ, or at the smallest attainable κ."""
+    kappa, problem = attainable(kappa), with_interior(problem)
 
-    def one(at: Point, _: None) -> tuple[Point, None]:
-        new, done = _advance(problem, friction, kappa, at)
-        return jax.tree.map(lambda old, new: jnp.where(done, old, new), at, new), None
+    def iterate(at: Iterate, _: None) -> tuple[Iterate, None]:
+        new, converged = _predictor_corrector(problem, friction, kappa, at)
+        return jax.tree.map(lambda old, new: jnp.where(converged, old, new), at, new), None
 
-    return jax.lax.scan(one, _begin(problem, friction), None, length=iterations)[0].impulse
+    return jax.lax.scan(iterate, _initial_point(problem, friction), None, length=iterations)[0].impulse
 
 
-def finish(problem: Problem, friction: Friction, impulse: Array) -> Array:
-    """Impulses (r,) at the end of the path, from some near to it; never worse."""
+def polish(problem: Problem, friction: Friction, impulse: Array) -> Array:
+    """Impulses (r,) at the end of the path, from nearby ones, by Newton steps on the active set.
 
-    def one(impulse: Array, _: None) -> tuple[Array, None]:
-        at = sharp_point(problem, friction, impulse)
+    A step that would make the residual larger is not taken.
+    """
+
+    def step(impulse: Array, _: None) -> tuple[Array, None]:
+        at = active_set_point(problem, friction, impulse)
         bounded, tangents = problem.split(impulse)
-        c = -problem.room(bounded) * at.push
-        cs = -friction.product(friction.room(problem.bound(bounded), tangents), at.slip)
+        dproduct = -problem.slack(bounded) * at.dual
+        cone_slack = friction.slack(problem.friction_bound(bounded), tangents)
+        dcone = -friction.product(cone_slack, at.cone_dual)
         linear = linearise(problem, friction, at)
-        miss = _miss(problem, friction, at)
-        change = solver(problem, linear, REFINEMENTS)(load(problem, friction, linear, at, c, cs, miss))
-        new = nearest(problem, friction, impulse + change)
-        better = _worst(residual(problem, friction, new)) < _worst(residual(problem, friction, impulse))
-        return jnp.where(better, new, impulse), None
+        dw = _dual_residual(problem, friction, at)
+        rhs = right_hand_side(problem, friction, linear, at, dproduct, dcone, dw)
+        new = project(problem, friction, impulse + newton_solver(problem, linear, REFINEMENTS)(rhs))
+        after, before = (_max_abs(residual(problem, friction, x)) for x in (new, impulse))
+        return jnp.where(after < before, new, impulse), None
 
-    return jax.lax.scan(one, nearest(problem, friction, impulse), None, length=SHARP)[0]
-
-
-def widen(problem: Problem) -> Problem:
-    """The same with some room everywhere."""
-    narrow = problem.upper - problem.lower < NARROW
-    upper = jnp.where(narrow, jnp.where(narrow, problem.lower, 0) + NARROW, problem.upper)
-    return problem._replace(upper=upper, friction=jnp.maximum(problem.friction, NARROW))
+    return jax.lax.scan(step, project(problem, friction, impulse), None, length=POLISHING_STEPS)[0]
 
 
-def _begin(problem: Problem, friction: Friction) -> Point:
+def with_interior(problem: Problem) -> Problem:
+    """The same with bounds at least MIN_WIDTH apart and μ at least MIN_WIDTH."""
+    narrow = problem.upper - problem.lower < MIN_WIDTH
+    upper = jnp.where(narrow, jnp.where(narrow, problem.lower, 0) + MIN_WIDTH, problem.upper)
+    return problem._replace(upper=upper, friction=jnp.maximum(problem.friction, MIN_WIDTH))
+
+
+def _initial_point(problem: Problem, friction: Friction) -> Iterate:
     """Half way between bounds, 1 from a single bound, 0 without; all products are 1."""
-    there = problem.there()
-    low, high = there[:, 0], there[:, 1]
+    has_bound = problem.has_bound()
+    has_lower, has_upper = has_bound[:, 0], has_bound[:, 1]
     lower, upper = (jnp.where(jnp.isfinite(x), x, 0) for x in (problem.lower, problem.upper))
-    middle = jnp.where(low * high > 0, (lower + upper) / 2, lower + upper + low - high)
-    impulse = jnp.concatenate([middle, jnp.zeros(2 * problem.friction.shape[0], middle.dtype)])
-    return point_at(problem, friction, impulse, jnp.ones((), middle.dtype))
+    has_both = has_lower * has_upper > 0
+    bounded = jnp.where(has_both, (lower + upper) / 2, lower + upper + has_lower - has_upper)
+    impulse = jnp.concatenate([bounded, jnp.zeros(2 * problem.friction.shape[0], bounded.dtype)])
+    return central_point(problem, friction, impulse, jnp.ones((), bounded.dtype))
 
 
-def _advance(problem: Problem, friction: Friction, kappa: Array, at: Point) -> tuple[Point, Array]:
-    """One predictor and corrector; and whether `at` was good enough already."""
-    there, one = problem.there(), friction.one(problem.friction)
+def _predictor_corrector(
+    problem: Problem, friction: Friction, kappa: Array, at: Iterate
+) -> tuple[Iterate, Array]:
+    """One predictor and corrector; and whether `at` had converged already."""
+    has_bound, unit = problem.has_bound(), friction.unit(problem.friction)
     linear = linearise(problem, friction, at)
-    solve = solver(problem, linear, REFINEMENTS)
-    miss = _miss(problem, friction, at)
-    product, products = at.room * at.push, friction.product(at.space, at.slip)
+    solve = newton_solver(problem, linear, REFINEMENTS)
+    dw = _dual_residual(problem, friction, at)
+    product, cone_product = at.slack * at.dual, friction.product(at.cone_slack, at.cone_dual)
 
-    def change(target: Array, second: Array, seconds: Array) -> Point:
-        c, cs = there * target - product - second, one * target - products - seconds
-        dl = solve(load(problem, friction, linear, at, c, cs, miss))
-        bounded, tangents = problem.split(dl)
-        room = there * jnp.stack([bounded, -bounded], -1)
-        space = friction.room(problem.bound(bounded), tangents)
-        sliding = problem.split(problem.response(dl) + miss)[1]
-        push = interval.reply(at.room, at.push, there, c, room)
-        return Point(dl, room, push, space, friction.reply(at.space, at.slip, cs, space, sliding))
+    def newton_step(target: Array, second_order: Array, cone_second_order: Array) -> Iterate:
+        dproduct = has_bound * target - product - second_order
+        dcone = unit * target - cone_product - cone_second_order
+        dlam = solve(right_hand_side(problem, friction, linear, at, dproduct, dcone, dw))
+        bounded, tangents = problem.split(dlam)
+        dslack = has_bound * jnp.stack([bounded, -bounded], -1)
+        dcone_slack = friction.slack(problem.friction_bound(bounded), tangents)
+        dsliding = problem.split(problem.response(dlam) + dw)[1]
+        ddual = interval.dual_step(at.slack, at.dual, has_bound, dproduct, dslack)
+        dcone_dual = friction.dual_step(at.cone_slack, at.cone_dual, dcone, dcone_slack, dsliding)
+        return Iterate(dlam, dslack, ddual, dcone_slack, dcone_dual)
 
-    first = change(kappa, jnp.zeros_like(product), jnp.zeros_like(products))
-    way = jnp.minimum(1, _longest(friction, at, first))
-    gap, left = (_gap(problem, friction, x) for x in (at, _moved(at, first, way)))
-    target = jnp.maximum(kappa, gap * jnp.clip(safe_divide(left, gap, 0.0), 0, 1) ** 3)
-    # the predictor's second order counts as far as the predictor gets
-    seconds = way**2 * friction.product(first.space, first.slip)
-    second = change(target, way**2 * first.room * first.push, seconds)
-    new = _moved(at, second, jnp.minimum(1, AHEAD * _longest(friction, at, second)))
-    off = jnp.maximum(_worst(product - there * kappa), _worst(products - one * kappa))
-    eps = jnp.finfo(miss.dtype).eps
-    return new, (off < eps**0.5 * kappa) & (_worst(miss) < 100 * eps)
+    predictor = newton_step(kappa, jnp.zeros_like(product), jnp.zeros_like(cone_product))
+    length = jnp.minimum(1, _step_to_boundary(friction, at, predictor))
+    predicted = _take_step(at, predictor, length)
+    gap, predicted_gap = (_duality_measure(problem, friction, x) for x in (at, predicted))
+    target = jnp.maximum(kappa, gap * jnp.clip(safe_divide(predicted_gap, gap, 0.0), 0, 1) ** 3)
+    # the predictor's second-order term, for the part of the predictor that stays inside
+    cone_second_order = length**2 * friction.product(predictor.cone_slack, predictor.cone_dual)
+    corrector = newton_step(target, length**2 * predictor.slack * predictor.dual, cone_second_order)
+    length = jnp.minimum(1, FRACTION_TO_BOUNDARY * _step_to_boundary(friction, at, corrector))
+    new = _take_step(at, corrector, length)
+    error = jnp.maximum(_max_abs(product - has_bound * kappa), _max_abs(cone_product - unit * kappa))
+    eps = jnp.finfo(dw.dtype).eps
+    return new, (error < eps**0.5 * kappa) & (_max_abs(dw) < 100 * eps)
 
 
-def _miss(problem: Problem, friction: Friction, at: Point) -> Array:
-    """(r,) w less what the pushes make of it."""
+def _dual_residual(problem: Problem, friction: Friction, at: Iterate) -> Array:
+    """(r,) w less the velocity that the duals stand for."""
     w, sliding = problem.split(problem.velocity(at.impulse))
-    w = w - (at.push[:, 0] - at.push[:, 1])
-    return jnp.concatenate([w, (sliding - friction.sliding(at.slip)).reshape(-1)])
+    w = w - (at.dual[:, 0] - at.dual[:, 1])
+    return jnp.concatenate([w, (sliding - friction.sliding(at.cone_dual)).reshape(-1)])
 
 
-def _moved(at: Point, by: Point, part: Array) -> Point:
-    # how far it goes changes nothing where it has arrived
-    part = jax.lax.stop_gradient(part)
-    return Point(*(x + part * dx for x, dx in zip(at, by, strict=True)))
+def _take_step(at: Iterate, step: Iterate, length: Array) -> Iterate:
+    # the length of a step does not change the point that is converged to
+    length = jax.lax.stop_gradient(length)
+    return Iterate(*(x + length * dx for x, dx in zip(at, step, strict=True)))
 
 
-def _longest(friction: Friction, at: Point, by: Point) -> Array:
-    """How much of a change leaves room and push everywhere."""
-    by, at = jax.lax.stop_gradient((by, at))
-    ends = [interval.longest(at.room, by.room), interval.longest(at.push, by.push)]
-    ends += [friction.longest(at.space, by.space), friction.longest(at.slip, by.slip)]
-    return jnp.min(jnp.concatenate([x.reshape(-1) for x in ends]), initial=interval.FAR)
+def _step_to_boundary(friction: Friction, at: Iterate, step: Iterate) -> Array:
+    """The longest step that leaves all slacks and duals in their cones."""
+    step, at = jax.lax.stop_gradient((step, at))
+    lengths = [
+        interval.step_to_boundary(at.slack, step.slack),
+        interval.step_to_boundary(at.dual, step.dual),
+        friction.step_to_boundary(at.cone_slack, step.cone_slack),
+        friction.step_to_boundary(at.cone_dual, step.cone_dual),
+    ]
+    return jnp.min(jnp.concatenate([x.reshape(-1) for x in lengths]), initial=interval.MAX_STEP)
 
 
-def _gap(problem: Problem, friction: Friction, at: Point) -> Array:
-    """The mean product."""
-    there, one = problem.there(), friction.one(problem.friction)
-    total = jnp.sum(there * at.room * at.push) + jnp.sum(one * friction.product(at.space, at.slip))
-    return total / jnp.maximum(jnp.sum(there) + jnp.sum(one), 1)
+def _duality_measure(problem: Problem, friction: Friction, at: Iterate) -> Array:
+    """The mean product of slack and dual."""
+    has_bound, unit = problem.has_bound(), friction.unit(problem.friction)
+    total = jnp.sum(has_bound * at.slack * at.dual)
+    total = total + jnp.sum(unit * friction.product(at.cone_slack, at.cone_dual))
+    return total / jnp.maximum(jnp.sum(has_bound) + jnp.sum(unit), 1)
 
 
-def _worst(x: Array) -> Array:
+def _max_abs(x: Array) -> Array:
     return jnp.max(jnp.abs(x), initial=0)

@@ -1,4 +1,4 @@
-"""Rows made alike: bounded rows first, then friction, all without units."""
+"""Rows scaled to unit diagonal, in dimensionless form: bounded rows first, then tangents."""
 
 import math
 from typing import NamedTuple
@@ -8,16 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.solve.rows import Mobility, Rows
+from backflip.solve.rows import Delassus, Rows
 
 
 class Problem(NamedTuple):
-    """w = share · shareᵀ λ + softness λ + offset; r rows = b bounded rows + 2 k tangents of k contacts.
+    """w = factor · factorᵀ λ + softness λ + offset; r rows = b bounded rows + 2 k tangents of k contacts.
 
-    Bounded rows are the scalar rows and then the normals. Every row moves itself by about 1.
+    Bounded rows are the scalar rows and then the normals. The diagonal of factor · factorᵀ is about 1.
     """
 
-    share: Array
+    factor: Array
     """(r, f)"""
     offset: Array
     softness: Array
@@ -29,114 +29,105 @@ class Problem(NamedTuple):
     """(k,) Coulomb's μ"""
 
     def normals(self, x: Array) -> Array:
-        """(k,) of something of the bounded rows (b,)."""
+        """The normals (k,) of an array over bounded rows (b,)."""
         return x[x.shape[0] - self.friction.shape[0] :]
 
     def split(self, x: Array) -> tuple[Array, Array]:
-        """Of something of every row (r, ...): the bounded rows (b, ...) and the tangents (k, 2, ...)."""
+        """An array over rows (r, ...) as bounded rows (b, ...) and tangents (k, 2, ...)."""
         b = self.lower.shape[0]
         return x[:b], x[b:].reshape(-1, 2, *x.shape[1:])
 
-    def bound(self, bounded: Array) -> Array:
+    def friction_bound(self, bounded: Array) -> Array:
         """μ λ_n (k,) of the bounded impulses (b,)."""
         return self.friction * self.normals(bounded)
 
-    def there(self) -> Array:
-        """(b, 2) 1 for bounds that are finite, else 0."""
+    def has_bound(self) -> Array:
+        """(b, 2) 1 where the lower or upper bound is finite, else 0."""
         bounds = jnp.stack([self.lower, self.upper], -1)
         return jnp.where(jnp.isfinite(bounds), 1, 0).astype(self.offset.dtype)
 
-    def room(self, bounded: Array) -> Array:
-        """(b, 2) from the bounded impulses (b,) to their bounds; 1 where there is none."""
+    def slack(self, bounded: Array) -> Array:
+        """(b, 2) λ − lower and upper − λ of the bounded impulses (b,); 1 for an infinite bound."""
         ends = zip((self.lower, self.upper), (1, -1), strict=True)
         return jnp.stack([jnp.where(jnp.isfinite(x), sign * (bounded - x), 1) for x, sign in ends], -1)
 
     def response(self, impulse: Array) -> Array:
-        """What impulses (r,) change in w (r,)."""
-        return self.share @ (impulse @ self.share) + self.softness * impulse
+        """The change of w (r,) by impulses (r,)."""
+        return self.factor @ (impulse @ self.factor) + self.softness * impulse
 
     def velocity(self, impulse: Array) -> Array:
         """w (r,)."""
         return self.response(impulse) + self.offset
 
 
-class Posed(NamedTuple):
-    """A problem, and the way back from it."""
+class ScaledProblem(NamedTuple):
+    """A dimensionless problem with its units."""
 
     problem: Problem
     scale: Array
-    """(r,) [N s] of a unit of impulse, in the order of the problem"""
+    """(r,) [N s] unit of impulse, in the order of the problem"""
     energy: Array
-    """[J] of a unit of impulse times velocity"""
-    place: np.ndarray
-    """(r,) where each row is found in the problem"""
+    """[J] unit of impulse times velocity"""
+    position: np.ndarray
+    """(r,) position of each row in the problem"""
 
-    def impulses(self, found: Array) -> Array:
-        """Impulses (r,) [N s] in the order of the rows."""
-        return (self.scale * found)[self.place]
+    def physical(self, impulse: Array) -> Array:
+        """Impulses (r,) [N s] in the order of the rows, from dimensionless ones."""
+        return (self.scale * impulse)[self.position]
 
-    def unscaled(self, impulse: Array) -> Array:
-        """The other way."""
-        return impulse[np.argsort(self.place)] / self.scale
-
-
-SMALLEST = 1e-9
-"""[√J] below this nothing is asked of the rows, and nothing is divided by it"""
+    def dimensionless(self, impulse: Array) -> Array:
+        """The inverse of `physical`."""
+        return impulse[np.argsort(self.position)] / self.scale
 
 
-def pose(rows: Rows, mobility: Mobility, velocity: Array, smoothness: float = 0.0) -> Posed:
-    """Rows made alike, and no smaller than a smoothness [J] that they are solved with.
+MIN_SIZE = 1e-9
+"""[√J] smallest impulse scale: where no row asks for an impulse, none is divided by 0"""
+
+
+def scale_problem(rows: Rows, delassus: Delassus, velocity: Array, smoothness: float = 0.0) -> ScaledProblem:
+    """Rows scaled to unit diagonal and impulses of about 1; `smoothness` [J] bounds the unit of energy.
 
     With λ = λ̂ σ/√A and w = ŵ σ √A, A the diagonal, λ w is λ̂ ŵ σ² for every row: the scale changes no point
-    of the central path, and a solution only where redundant rows leave it open (see `soften`). σ never does,
-    and no derivative is taken of it.
+    of the central path, and a solution only where redundant rows leave it undetermined (see `regularise`).
+    σ never does, and no derivative is taken of it.
     """
-    order, s = _order(rows), rows.lower.shape[0]
-    k = (order.size - s) // 3
-    mu = jnp.concatenate([x.reshape(-1) for x in rows.friction]) if k else jnp.zeros(0, velocity.dtype)
-    A = (mobility.diagonal() + rows.softness)[order]
-    moves = _with_normals(rows.least[order] < A, s, k)
-    A = jnp.where(moves, A, 0)
+    order, s, k = rows.layout.bounded_first, rows.layout.scalars, rows.layout.contacts
+    A = (delassus.diagonal() + rows.softness)[order]
+    movable = _with_normals(rows.min_diagonal[order] < A, s, k)
+    A = jnp.where(movable, A, 0)
     A = jnp.concatenate([A[: s + k], jnp.repeat(jnp.sum(A[s + k :].reshape(-1, 2), -1), 2)])
     root = jnp.sqrt(jnp.where(A > 0, A, 1))
-    # a row that moves nothing stands alone and wants nothing; as a normal it parts
-    alone = jnp.zeros(order.size, velocity.dtype).at[s : s + k].set(1)
-    offset = jnp.where(moves, (velocity - rows.target)[order] / root, alone)
-    free = jnp.full(k, jnp.inf, velocity.dtype)
-    lower = jnp.concatenate([_stretch(rows.lower, root[:s]), jnp.zeros_like(free)])
-    upper = jnp.concatenate([_stretch(rows.upper, root[:s]), free])
-    size = jax.lax.stop_gradient(_size(jnp.where(moves, offset, 0)[: s + k], lower, upper))
+    # an immovable row is decoupled with zero impulse: w = λ, and a normal separates: w = λ + 1
+    decoupled = jnp.zeros(order.size, velocity.dtype).at[s : s + k].set(1)
+    offset = jnp.where(movable, (velocity - rows.target)[order] / root, decoupled)
+    infinite = jnp.full(k, jnp.inf, velocity.dtype)
+    lower = jnp.concatenate([_scale_bound(rows.lower, root[:s]), jnp.zeros_like(infinite)])
+    upper = jnp.concatenate([_scale_bound(rows.upper, root[:s]), infinite])
+    size = jax.lax.stop_gradient(_impulse_size(jnp.where(movable, offset, 0)[: s + k], lower, upper))
     size = jnp.maximum(size, math.sqrt(smoothness))
     problem = Problem(
-        share=jnp.where(moves[:, None], mobility.share[order] / root[:, None], 0),
-        offset=jnp.where(moves, offset / size, alone),
-        softness=jnp.where(moves, rows.softness[order] / (root * root), 1),
+        factor=jnp.where(movable[:, None], delassus.factor[order] / root[:, None], 0),
+        offset=jnp.where(movable, offset / size, decoupled),
+        softness=jnp.where(movable, rows.softness[order] / (root * root), 1),
         lower=lower / size,
         upper=upper / size,
-        friction=mu * root[s + k :: 2] / root[s : s + k],
+        friction=rows.friction * root[s + k :: 2] / root[s : s + k],
     )
-    return Posed(problem, size / root, size * size, np.argsort(order))
+    return ScaledProblem(problem, size / root, size * size, np.argsort(order))
 
 
-def _order(rows: Rows) -> np.ndarray:
-    """(r,) scalar rows, normals, tangents."""
-    s, r = rows.lower.shape[0], rows.target.shape[0]
-    contact = np.arange(s, r).reshape(-1, 3)
-    return np.concatenate([np.arange(s), contact[:, 0], contact[:, 1:].reshape(-1)])
+def _with_normals(movable: Array, s: int, k: int) -> Array:
+    """Tangents count as immovable where their normal is."""
+    return jnp.concatenate([movable[: s + k], movable[s + k :] & jnp.repeat(movable[s : s + k], 2)])
 
 
-def _with_normals(moves: Array, s: int, k: int) -> Array:
-    """Tangents move nothing where their normal does not."""
-    return jnp.concatenate([moves[: s + k], moves[s + k :] & jnp.repeat(moves[s : s + k], 2)])
+def _scale_bound(bound: Array, root: Array) -> Array:
+    """Bounds (s,) times root (s,); infinite ones stay, with derivative 0."""
+    finite = jnp.isfinite(bound)
+    return jnp.where(finite, jnp.where(finite, bound, 0) * root, bound)
 
 
-def _stretch(bound: Array, by: Array) -> Array:
-    """Bounds (s,) times something; those that are not there stay away, and have no derivative."""
-    there = jnp.isfinite(bound)
-    return jnp.where(there, jnp.where(there, bound, 0) * by, bound)
-
-
-def _size(offset: Array, lower: Array, upper: Array) -> Array:
-    """The largest impulse that a bounded row would give if it were alone."""
-    alone = jnp.clip(-offset, lower, upper)
-    return jnp.maximum(jnp.max(jnp.abs(alone), initial=0), SMALLEST)
+def _impulse_size(offset: Array, lower: Array, upper: Array) -> Array:
+    """The largest impulse of a bounded row, each solved without the others."""
+    uncoupled = jnp.clip(-offset, lower, upper)
+    return jnp.maximum(jnp.max(jnp.abs(uncoupled), initial=0), MIN_SIZE)

@@ -1,61 +1,58 @@
-"""Rows: what must hold. Scalar rows first, then contacts, three rows each: normal and two tangents.
-
-Contacts of one pair of shapes form a patch.
-"""
+"""Rows: scalar constraints on velocities, in the order of a Layout."""
 
 import math
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
+from backflip.solve.layout import Layout
 
-class Rows(NamedTuple):
-    """lo <= λ <= hi  ⟂  J V + softness λ = target, and for contacts |λ_t| <= μ λ_n with λ_n >= 0.
 
-    r rows = s scalar rows + 3 k contact rows.
+class Rows(eqx.Module):
+    """lower <= λ <= upper  ⟂  J V + softness λ = target; for contacts λ_n >= 0 and |λ_t| <= μ λ_n.
+
+    r rows = s scalar rows + 3 k contact rows. V are the body velocities after the step.
     """
 
-    J: Array
-    """(r, n, 6) row velocity per body velocity"""
     target: Array
     """(r,) [m/s] or [rad/s] wanted row velocity"""
     lower: Array
-    """(s,) [N s] least impulse of the scalar rows"""
+    """(s,) [N s] smallest impulse of the scalar rows"""
     upper: Array
-    """(s,) [N s] greatest impulse of the scalar rows"""
+    """(s,) [N s] largest impulse of the scalar rows"""
     softness: Array
     """(r,) [1/kg] velocity given up per impulse; 0: rigid"""
-    friction: tuple[Array, ...]
-    """Coulomb's μ of the contacts, an array (m, c) for every m patches of c contacts"""
-    least: Array
-    """(r,) [1/kg] a smaller A on the diagonal means that the row moves nothing that is free to move"""
-    early: Array
-    """(r,) [s] how long before mid-step the impulse acts"""
-    start: Array
-    """(r,) [N s] impulses to start from"""
+    friction: Array
+    """(k,) Coulomb's μ of the contacts"""
+    min_diagonal: Array
+    """(r,) [1/kg] where the diagonal of A is smaller, it is rounding: no impulse can move the row"""
+    initial_impulse: Array
+    """(r,) [N s] initial guess, from the last step"""
+    layout: Layout = eqx.field(static=True)
 
 
-class Mobility(NamedTuple):
-    """How impulses move rows: A = J M⁻¹ Jᵀ = share · shareᵀ."""
+class Delassus(NamedTuple):
+    """The Delassus matrix A = J M⁻¹ Jᵀ = factor · factorᵀ: row velocities per row impulses."""
 
-    share: Array
-    """(r, f) how a unit of each impulse moves f freedoms that do not feel each other"""
+    factor: Array
+    """(r, f) velocities per impulse, of f freedoms in which the mass matrix is the identity"""
 
     def diagonal(self) -> Array:
-        """(r,) [1/kg] how every row moves itself."""
-        return jnp.sum(jnp.square(self.share), -1)
+        """(r,) [1/kg] of A: every row's own velocity per impulse."""
+        return jnp.sum(jnp.square(self.factor), -1)
 
 
 def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float) -> tuple[Array, Array]:
     """Softness γ [1/kg] and error rate [1/s] of a spring of `frequency` [Hz] and `damping_ratio`.
 
-    For the mass m = 1/A a row feels, k = m ω² and c = 2 m ζ ω (Catto 2011):
+    For the effective mass m = 1/A of a row, k = m ω² and c = 2 m ζ ω (Catto 2011):
         J V + γ λ = −rate C,   γ = 1/(dt d),   rate = k/d,   d² = c² + (dt k)²
-    C is the error at mid-step, where a spring that is slow beside dt needs no implicit damping of its own:
-    Catto's d = c + dt k, meant for the error at the start, would add ω dt/2 to ζ; this makes it
+    C is the error at mid-step, where a spring that is slow compared with dt needs no implicit damping of its
+    own: Catto's d = c + dt k, meant for the error at the start, would add ω dt/2 to ζ; this makes it
     √(ζ² + (ω dt/2)²).
-    frequency → ∞: γ → 0 and rate → 1/dt, a rigid row that mends its error in one step.
+    frequency → ∞: γ → 0 and rate → 1/dt, a rigid row that corrects its error in one step.
     """
     omega = 2 * math.pi * frequency
     # all divided by m

@@ -1,4 +1,4 @@
-"""What every solver is."""
+"""The interface of every solver."""
 
 from abc import abstractmethod
 
@@ -9,17 +9,17 @@ from jax import Array
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient
 from backflip.solve.newton import residual
-from backflip.solve.problem import pose
-from backflip.solve.rows import Mobility, Rows
+from backflip.solve.problem import scale_problem
+from backflip.solve.rows import Delassus, Rows
 
 
 class Solver(eqx.Module):
-    """Finds the impulses that make rows hold."""
+    """Computes the impulses with which rows hold. Subclasses give `friction`, `gradient` and `solve`."""
 
     @property
     @abstractmethod
     def friction(self) -> Friction:
-        """What bounds friction."""
+        """Coulomb's law, as a cone or a pyramid."""
 
     @property
     @abstractmethod
@@ -27,16 +27,16 @@ class Solver(eqx.Module):
         """How it is differentiated."""
 
     @abstractmethod
-    def solve(self, rows: Rows, mobility: Mobility, velocity: Array) -> Array:
+    def solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Array:
         """Impulses λ (r,) [N s]; velocity (r,) is J V before them."""
 
-    def residual(self, rows: Rows, mobility: Mobility, velocity: Array, impulse: Array) -> Array:
-        """By how much [m/s] the worst row misses what it should hold with these impulses (r,); 0: solved."""
-        if not rows.target.shape[0]:
+    def residual(self, rows: Rows, delassus: Delassus, velocity: Array, impulse: Array) -> Array:
+        """The largest violation [m/s] of a row with these impulses (r,); 0: solved."""
+        if not rows.layout.rows:
             return jnp.zeros((), rows.target.dtype)
-        posed = pose(rows, mobility, velocity)
-        miss = residual(posed.problem, self.friction, posed.unscaled(impulse))
-        return jnp.max(jnp.abs(miss) * posed.energy / posed.scale)
+        scaled = scale_problem(rows, delassus, velocity)
+        violation = residual(scaled.problem, self.friction, scaled.dimensionless(impulse))
+        return jnp.max(jnp.abs(violation) * scaled.energy / scaled.scale)
 
 
 def check_solver(solver: Solver, name: str, count: int) -> None:

@@ -1,8 +1,9 @@
-"""One-sided rows, contacts and joint limits alike: when within the step they strike, and how they rebound.
+"""Unilateral rows, contacts and joint limits: time of impact within a step, and restitution.
 
-A step drifts half a step, kicks, and drifts half a step more. An impulse that really acts `early` before
-mid-step has that much more time to move things, so the move adds early · M⁻¹ Jᵀ λ to the positions.
-With that, positions and velocities after an impact, and their gradients, are those of the true instant.
+A step drifts half a step, applies impulses, and drifts half a step more. An impulse that acts at an impact
+`lead_time` before mid-step has that much more time to move things: lead_time · M⁻¹ Jᵀ λ is added to the
+positions. With that, positions and velocities after an impact, and their gradients, are those of the true
+time of impact.
 """
 
 from typing import NamedTuple
@@ -13,65 +14,71 @@ from jax import Array
 from backflip.math import safe_divide
 
 SLOP = 1e-3
-"""[m] or [rad] overlap that is left to the strike time to mend and not pushed out"""
-PUSH = 0.2
-"""part of a deeper overlap that is pushed out in one step"""
-PUSH_MAX = 1.0
-"""[m/s] fastest push-out, so that a bad start does not explode"""
-STILL = 1e-9
-"""[m/s] slower than this nothing strikes"""
+"""[m] or [rad] penetration that is left to the lead time and not corrected by velocity"""
+BAUMGARTE = 0.2
+"""part of a deeper penetration that is corrected in one step"""
+MAX_CORRECTION_SPEED = 1.0
+"""[m/s] of that correction, so that a deeply penetrating initial state does not explode"""
+MIN_APPROACH_SPEED = 1e-9
+"""[m/s] slower approaches are no impact"""
 
 
-class Strike(NamedTuple):
-    """What a one-sided row wants."""
+class Impact(NamedTuple):
+    """Target velocity and time of impact of a unilateral row."""
 
     target: Array
-    """[m/s] least row velocity after the step"""
-    early: Array
-    """[s] how long before mid-step it strikes, within ± dt/2"""
-    near: Array
-    """whether last step's impulse is a good start"""
+    """[m/s] smallest row velocity after the step"""
+    lead_time: Array
+    """[s] mid-step less time of impact, within ± dt/2; 0 without an impact"""
+    warm: Array
+    """whether last step's impulse is a good initial guess: the row was closed"""
 
 
-def strike(gap: Array, rate: Array, rate_before: Array, restitution: Array, weak: Array, dt: float) -> Strike:
-    """Strike of a row with `gap` [m] at mid-step and gap `rate` [m/s] before any row has acted.
+def impact(
+    gap: Array, rate: Array, rate_before: Array, restitution: Array, threshold: Array, dt: float
+) -> Impact:
+    """Impact of a row with `gap` [m] at mid-step and gap `rate` [m/s] before any row has acted.
 
-    rate_before is the rate at the start. With ℓ the time left after touching and a the free acceleration:
-        gap + (dt/2) rate = gap at the end if nothing struck = rate ℓ − a ℓ²/2
-        approach = rate − a ℓ,     rebound = −e · approach + a ℓ
+    rate_before is the rate at the start. With ℓ the time left after the impact and a the free acceleration:
+        gap + (dt/2) rate = gap at the end without an impact = rate ℓ − a ℓ²/2
+        approach velocity = rate − a ℓ,     target = −restitution · approach velocity + a ℓ
     A rebound that would fall back within the step comes to rest instead, and gap and rate both end at 0.
-    Rows that bear a load press all the time and strike at no instant: about `weak` [m/s], what gravity
-    adds in a step, `early` fades to 0, and so does the rebound: bounces that short would only be a
-    staircase of the grid, each multiplying the gradient by 1/dt.
-    Not smooth where a row begins to strike and where a rebound begins to leave.
+    A resting row presses all the time and has no time of impact: where the approach speed is about
+    `threshold` [m/s], what gravity adds in a step, lead_time fades to 0, and so does restitution. Shorter
+    bounces would depend on the time grid, each multiplying the gradient by 1/dt.
+    Not smooth where an impact begins to be in the step and where a rebound begins to leave.
     """
     h = dt / 2
     a = (rate - rate_before) / dt
-    closing = rate < -STILL
+    closing = rate < -MIN_APPROACH_SPEED
     rate_safe = jnp.where(closing, rate, -1)
     hits = closing & (gap + h * rate < 0)
-    # to first order ℓ = end gap / rate: what a row at rest needs, where a ℓ²/2 is half of it all
-    left = jnp.where(closing, jnp.clip(gap / rate_safe, -h, h), 0) + h
-    before = jnp.minimum(rate_before, 0)
-    sharp = safe_divide(before * before, before * before + weak * weak, STILL * STILL)
-    restitution = restitution * _rise(-before, weak)
-    bounces = hits & (a * left - restitution * (rate - a * left) > 0)
-    # to second order where it bounces, and a ℓ is small beside the rate
-    mean = jnp.where(bounces, rate_safe - a * left / 2, -1)
-    left_bounce = jnp.clip((gap + h * rate) / mean, 0, dt)
-    rebound = a * left_bounce - restitution * (rate - a * left_bounce)
-    # overlap there was before this step: what a strike makes by mid-step is mended by its `early`
-    overlap = jnp.maximum(h * rate_before - gap - SLOP, 0)
-    push = jnp.minimum(PUSH / dt * overlap, PUSH_MAX)
-    at_rest = jnp.where(hits, 0, -jnp.maximum(gap, 0) / h) + push
-    return Strike(
-        target=jnp.where(bounces, rebound, at_rest),
-        early=jnp.where(hits, sharp * (jnp.where(bounces, left_bounce, left) - h), 0),
-        near=gap + h * rate_before < SLOP,
+    # to first order ℓ = end gap / rate: right for a row at rest, where a ℓ²/2 is half of the end gap
+    time_left = jnp.where(closing, jnp.clip(gap / rate_safe, -h, h), 0) + h
+    approach = jnp.minimum(rate_before, 0)
+    impact_part = safe_divide(
+        approach * approach,
+        approach * approach + threshold * threshold,
+        MIN_APPROACH_SPEED * MIN_APPROACH_SPEED,
+    )
+    restitution = restitution * _fade_in(-approach, threshold)
+    bounces = hits & (a * time_left - restitution * (rate - a * time_left) > 0)
+    # to second order where it bounces, and a ℓ is small compared with the rate
+    mean_rate = jnp.where(bounces, rate_safe - a * time_left / 2, -1)
+    time_left_bounce = jnp.clip((gap + h * rate) / mean_rate, 0, dt)
+    rebound = a * time_left_bounce - restitution * (rate - a * time_left_bounce)
+    # penetration at the start of the step: what an impact adds by mid-step is undone by its lead time
+    penetration = jnp.maximum(h * rate_before - gap - SLOP, 0)
+    correction = jnp.minimum(BAUMGARTE / dt * penetration, MAX_CORRECTION_SPEED)
+    resting = jnp.where(hits, 0, -jnp.maximum(gap, 0) / h) + correction
+    return Impact(
+        target=jnp.where(bounces, rebound, resting),
+        lead_time=jnp.where(hits, impact_part * (jnp.where(bounces, time_left_bounce, time_left) - h), 0),
+        warm=gap + h * rate_before < SLOP,
     )
 
 
-def _rise(speed: Array, weak: Array) -> Array:
-    """0 up to `weak`, 1 from twice that on, smooth between; 1 everywhere if nothing is weak."""
-    x = jnp.clip(safe_divide(speed, weak, 0.0, otherwise=2.0) - 1, 0, 1)
+def _fade_in(speed: Array, threshold: Array) -> Array:
+    """0 up to `threshold`, 1 from twice that on, smooth between; 1 everywhere if the threshold is 0."""
+    x = jnp.clip(safe_divide(speed, threshold, 0.0, otherwise=2.0) - 1, 0, 1)
     return x * x * (3 - 2 * x)

@@ -1,22 +1,22 @@
 """The base of all shapes: what a shape must say of itself, and what follows from that.
 
-A description is plain numbers, all in metres. What the model keeps of it as a differentiable leaf is called its
-form: up to three numbers, its size (3,), or the corners of a Polytope. Everything else is a function of the form.
+A description is plain numbers, all in metres. What the model keeps of it as a differentiable leaf is called
+its form: up to three numbers, its size (3,), or the corners of a Polytope. All else is a function of that.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip.geometry.axes import face_normals
 from backflip.geometry.hits import hit_walls
 from backflip.geometry.outline import Outline
-from backflip.math import dot
 
 Size = tuple[float, float, float]
 Block = tuple[np.ndarray, np.ndarray]
@@ -36,7 +36,8 @@ class Polytope:
     outline: Outline = field(metadata={"static": True})
 
 
-Form = Array | Polytope
+Form = Any
+"""Array (3,) or Polytope"""
 
 
 class Bulk(NamedTuple):
@@ -117,13 +118,13 @@ class Shape:
 
     @classmethod
     def support(cls, form: Form, n: Array) -> Array:
-        """The point (3,) [m] farthest along the unit vector n (3,), differentiable in both, in its own frame."""
+        """The point (3,) [m] farthest along the unit vector n (3,), in its own frame; smooth in both."""
         raise ValueError(f'shape "{cls.kind()}" does not say how far it reaches; give it a support()')
 
     @classmethod
     def features(cls, form: Form) -> Features:
         """Its flat faces, straight lines and corners; none where it is smooth and strictly convex."""
-        return no_features(form.dtype)  # type: ignore[union-attr]
+        return no_features(form.dtype)
 
     @classmethod
     def block(cls, form: Form) -> Block:
@@ -156,7 +157,7 @@ class Shape:
 
     @classmethod
     def hit(cls, form: Form, o: np.ndarray, d: np.ndarray) -> Hit:
-        """Where rays o + t d, |d| = 1, both (3, ...), meet it: t [m], inf for a miss, and the normal there."""
+        """Where rays o + t d, |d| = 1, (3, ...) each, meet it: t [m], inf for a miss, and the normal."""
         return hit_walls(walls_of(*cls.surface(form)), o, d)
 
     @classmethod
@@ -213,7 +214,15 @@ def check_lengths(what: str, values: object) -> None:
         check_length(what, value)
 
 
-def farthest(points: Array, n: Array) -> Array:
-    """The point (3,) of points (v, 3) farthest along n; its gradient reaches the point alone."""
-    wins = jnp.arange(len(points)) == jnp.argmax(jax.lax.stop_gradient(dot(points, n)))
-    return jnp.sum(jnp.where(wins[:, None], points, 0), 0)
+def polytope_features(points: Array, outline: Outline) -> Features:
+    """The features of a polytope."""
+    normals = face_normals(points, outline)
+    return Features(normals, points[outline.ends], points, jnp.zeros((), points.dtype), True)
+
+
+def form_of(shape: Shape, dtype: np.dtype | str | None = None) -> Form:
+    """The form of a described shape, as the model keeps it."""
+    dtype = jnp.result_type(float) if dtype is None else dtype
+    if shape.outline is None:
+        return jnp.asarray(shape.pack(), dtype)
+    return Polytope(jnp.asarray(shape.vertices, dtype), shape.outline)

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from backflip import lanes
-from backflip.geometry import MAX_VERTICES, PAIRS, Hull, Shape
+from backflip.geometry import Shape
 from backflip.model.bodies import bodies_of, shape_poses
 from backflip.model.builder import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote
 from backflip.model.facts import PairGroup
@@ -82,19 +82,16 @@ def _least_gaps(model: Model, state: State) -> Array:
 
     def least(group: PairGroup) -> Array:
         i, k = (list(side) for side in zip(*group.pairs, strict=True))
-        form_a, form_b = (jnp.stack([model.form(x) for x in side]) for side in (i, k))
+        form_a, form_b = (model.forms(side) for side in (i, k))
         a, b = ((p_WS[np.array(x)], R_WS[np.array(x)]) for x in (i, k))
-        collide = PAIRS[group.kinds].between(*group.outlines)
-        return jnp.min(jax.vmap(collide)(form_a, *a, form_b, *b).gap, -1)
+        return jnp.min(jax.vmap(group.pair.collide)(form_a, *a, form_b, *b).gap, -1)
 
     return jnp.concatenate([least(group) for group in facts.pair_groups])
 
 
 def _smallest(model: Model, shape: int) -> float:
     """The smallest length [m] of a shape; inf for a plane, which has none."""
-    form = np.asarray(model.form(shape))
-    lengths = np.ptp(form, axis=0) if form.ndim == 2 else form
-    return float(np.min(lengths[lengths > 0], initial=np.inf))
+    return model.topology.shapes[shape].kind.smallest(model.form(shape))
 
 
 def _fail(who: str, what: str, remedy: str) -> None:
@@ -175,36 +172,17 @@ def _check_shape(note: ShapeNote) -> None:
             _check_not_negative(who, what, value)
     if note.restitution is not None and note.restitution > 1:
         _fail(who, f"restitution is {note.restitution}", "give a number from 0 to 1: more would make energy")
-    if note.shape.kind == "plane" and note.body != WORLD_NAME:
-        _fail(who, f'a plane is endless and cannot ride on body "{note.body}"', "put it on the world")
+    if note.shape.endless and note.body != WORLD_NAME:
+        what = f'a {note.shape.kind()} is endless and cannot ride on body "{note.body}"'
+        _fail(who, what, "put it on the world")
 
 
 def _check_form(who: str, shape: Shape) -> None:
-    """The lengths of a shape, or the points of a hull."""
-    if isinstance(shape, Hull):
-        _check_points(who, shape)
-        return
-    for what, measure in vars(shape).items():
-        lengths = _check_vector(who, what, measure) if what == "size" else [measure]
-        for value in lengths:
-            _check_positive(who, what, value, "give a positive length in metres")
-
-
-def _check_points(who: str, shape: Hull) -> None:
-    points = _numbers(shape.points)
-    if points.ndim != 2 or points.shape[1:] != (3,):
-        _fail(who, f"points of shape {points.shape}", "give (n, 3) numbers in metres")
-    if not np.all(np.isfinite(points)):
-        row = int(np.argmin(np.isfinite(points).all(-1)))
-        _fail(who, f"point {row} is {points[row]}", "give finite numbers")
-    if len(points) < 4:
-        _fail(who, f"{len(points)} points span no volume", "give at least 4, not in one plane")
+    """The numbers of a shape, by its own check."""
     try:
-        count = len(shape.vertices)
-    except ValueError:
-        _fail(who, "its points lie in one plane", "give a solid, or a thin Box")
-    if count > MAX_VERTICES:
-        _fail(who, f"it has {count} corners", f"give at most {MAX_VERTICES}; leave out those that add little")
+        shape.check()
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from None
 
 
 def _check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from backflip.geometry import KINDS, Hull
+from backflip.geometry import kind_order
 from backflip.model.builder import WORLD_NAME, Description, JointNote, Numbers
 from backflip.model.facts import WORLD, ActuatorFact, JointFact, ShapeFact, Topology
 from backflip.model.model import Model
@@ -96,7 +96,7 @@ def _shape_leaves(said: Description) -> dict:
 
     return {
         "size": _rows([s.shape.pack() for s in said.shapes], 3),
-        "vertices": _rows([v for s in said.shapes if isinstance(s.shape, Hull) for v in s.shape.vertices], 3),
+        "vertices": _rows([v for s in said.shapes for v in s.shape.vertices], 3),
         "p_BS": _rows([s.position for s in said.shapes], 3),
         "R_BS": _rows([rotation_matrix(s.rotation) for s in said.shapes], 9).reshape(-1, 3, 3),
         "density": np.array([density(s) for s in said.shapes]),
@@ -178,11 +178,11 @@ def _topology(said: Description) -> Topology:
     shapes = tuple(
         ShapeFact(
             s.name,
-            s.shape.kind,
+            type(s.shape),
             index[s.body],
             s.friction is not None,
             s.restitution is not None,
-            s.shape.outline if isinstance(s.shape, Hull) else None,
+            s.shape.outline,
         )
         for s in said.shapes
     )
@@ -252,8 +252,8 @@ def _pairs(said: Description, joints, shapes: tuple[ShapeFact, ...]) -> tuple[tu
             or not (said.shapes[i].collide and said.shapes[k].collide)
         )
 
-    def rank(i: int) -> int:
-        return KINDS.index(shapes[i].kind)
+    def rank(i: int) -> tuple[int, str]:
+        return kind_order(shapes[i].kind)
 
     found = [
         (i, k) if rank(i) <= rank(k) else (k, i)

@@ -1,35 +1,9 @@
-"""Rays against solids, many at once: vectors have their three components first, (3, ...)."""
+"""Rays against solids, many at once: vectors have their three components first, (3, ...).
 
-from dataclasses import dataclass
-from functools import cached_property
+All give t [m], inf for a miss, and the normal there, of rays o + t d, |d| = 1, in the solid's frame.
+"""
 
 import numpy as np
-
-from backflip.view.camera import corner_signs
-
-
-@dataclass(frozen=True)
-class Solid:
-    """A part of a scene at one moment."""
-
-    kind: str
-    size: np.ndarray
-    """(3,) [m] as in Part"""
-    p: np.ndarray
-    R: np.ndarray
-    """(3,) [m] and (3, 3) its frame S in the world's axes"""
-    colour: np.ndarray
-    """(3,) red, green, blue from 0 to 255"""
-    block: tuple[np.ndarray, np.ndarray]
-    """(3,) and (3,) [m] low and high corners of a box around it, in S"""
-    walls: np.ndarray | None = None
-    """(f, 4) of a hull: n and c of every face, n · x ≤ c inside, in S"""
-
-    @cached_property
-    def corners(self) -> np.ndarray:
-        """(8, 3) [m] of a box around it."""
-        low, high = self.block
-        return self.p + ((low + high) / 2 + corner_signs() * (high - low) / 2) @ self.R.T
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -37,30 +11,9 @@ def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def turned(R: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """R v for v (3, ...), in single precision."""
-    # not @: for so small a matrix the threads of BLAS cost more than they bring
-    return np.einsum("ij,j...->i...", R.astype(np.float32), v)
-
-
-def hit(
-    kind: str, size: np.ndarray, o: np.ndarray, d: np.ndarray, walls: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Where rays o + t d, |d| = 1, meet a solid: t, inf for a miss, and the normal there.
-
-    size: [m] as in Part; walls: of a hull, as in Solid; o: [m], d: in S, broadcast together
-    """
-    if kind == "box":
-        return _hit_box(size / 2, o, d)
-    if kind == "cylinder":
-        return _hit_cylinder(size[0], size[1] / 2, o, d)
-    if walls is not None:
-        return _hit_walls(walls.astype(np.float32), o, d)
-    return _hit_round(size[0], size[1] / 2 if kind == "capsule" else 0.0, o, d)
-
-
-def _hit_walls(walls: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Between the planes of a hull's faces: in through the last, out through the first."""
+def hit_walls(walls: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Between planes n · x ≤ c (f, 4) of a convex solid: in through the last, out through the first."""
+    walls = walls.astype(np.float32)
     shape = np.broadcast(o[0], d[0]).shape
     t_in, t_out = np.full(shape, -np.inf, np.float32), np.full(shape, np.inf, np.float32)
     normal = np.zeros((3, *shape), np.float32)
@@ -76,7 +29,7 @@ def _hit_walls(walls: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndar
     return np.where((t_in < t_out) & (t_in > 0), t_in, np.inf), normal
 
 
-def _hit_cylinder(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def hit_cylinder(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Between the two caps, and within the endless cylinder: in through the last, out through the first."""
     up = np.where(np.abs(d[2]) < 1e-9, np.float32(1e-9), d[2])
     caps_in, caps_out = -o[2] / up - half / np.abs(up), -o[2] / up + half / np.abs(up)
@@ -93,7 +46,7 @@ def _hit_cylinder(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> t
     return np.where(seen, t, np.inf), np.where(side, n, cap)
 
 
-def _hit_box(half: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def hit_box(half: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Between three pairs of planes: in through the last, out through the first."""
     safe = np.where(np.abs(d) < 1e-9, np.float32(1e-9), d)
     half = half.reshape(3, *(1,) * (safe.ndim - 1))
@@ -105,7 +58,7 @@ def _hit_box(half: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray
     return np.where((t < t_out) & (t > 0), t, np.inf), normal
 
 
-def _hit_round(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def hit_round(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A capsule along z, its cylinder from −half to half; half = 0 is a sphere.
 
     Where a ray meets the endless cylinder, and at the end of the axis where that is beyond it, sits a ball

@@ -2,8 +2,8 @@
 
 The planes square to a unit n hold A and B apart by s(n) = n · w(n), w(n) = far_B(−n) − far_A(n), the
 difference of their support points. The greatest s is their distance, or minus their least depth. It is at a
-flat face of one of them, across a straight line, at a corner, or where both are smooth. All are tried, by Newton's
-method on the sphere of directions,
+flat face of one of them, across a straight line, at a corner, or where both are smooth. All are tried, by
+Newton's method on the sphere of directions,
     s' = w − s n,   −s'' = K = H_A + H_B + s I,   H = the derivative of a support point along n,
 and the best is taken. The search carries no gradient: the direction is then solved for once more, by a Newton
 step whose gradient is that of the exact solution, and the gap's is that of n · w at fixed support points.

@@ -5,6 +5,8 @@ All give t [m], inf for a miss, and the normal there, of rays o + t d, |d| = 1, 
 
 import numpy as np
 
+Real = float | np.floating
+
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a · b over the first axis."""
@@ -29,8 +31,9 @@ def hit_walls(walls: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarr
     return np.where((t_in < t_out) & (t_in > 0), t_in, np.inf), normal
 
 
-def hit_cylinder(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def hit_cylinder(radius: Real, half: Real, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Between the two caps, and within the endless cylinder: in through the last, out through the first."""
+    radius, half = np.float32(radius), np.float32(half)
     up = np.where(np.abs(d[2]) < 1e-9, np.float32(1e-9), d[2])
     caps_in, caps_out = -o[2] / up - half / np.abs(up), -o[2] / up + half / np.abs(up)
     a = np.maximum(d[0] ** 2 + d[1] ** 2, np.float32(1e-12))
@@ -58,12 +61,13 @@ def hit_box(half: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray,
     return np.where((t < t_out) & (t > 0), t, np.inf), normal
 
 
-def hit_round(radius: float, half: float, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def hit_round(radius: Real, half: Real, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A capsule along z, its cylinder from −half to half; half = 0 is a sphere.
 
     Where a ray meets the endless cylinder, and at the end of the axis where that is beyond it, sits a ball
     that the capsule is as wide as: the ray meets the capsule where it meets that ball.
     """
+    radius, half = np.float32(radius), np.float32(half)
     p = np.stack(np.broadcast_arrays(*o, d[0])[:3])
     if half > 0:
         # t of the cylinder: a t² + 2 b t + c = 0, with b² − a c = a r² − (o × d)_z²

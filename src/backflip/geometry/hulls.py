@@ -9,6 +9,7 @@ from jax import Array
 
 from backflip.geometry.bulk import hull_bulk
 from backflip.geometry.choose import pick
+from backflip.geometry.hits import hit_walls
 from backflip.geometry.outline import MAX_VERTICES, Outline, outline_of
 from backflip.geometry.shape import (
     LONGEST,
@@ -16,10 +17,12 @@ from backflip.geometry.shape import (
     Bulk,
     Features,
     Form,
+    Hit,
     Shape,
     Size,
     as_numbers,
     polytope_features,
+    walls_of,
 )
 from backflip.math import dot
 
@@ -93,6 +96,11 @@ class Hull(Shape):
         """Around its corners."""
         points = np.asarray(form.points)
         return points.min(axis=0), points.max(axis=0)
+
+    @classmethod
+    def hit(cls, form: Form, o: np.ndarray, d: np.ndarray) -> Hit:
+        """Between the planes of its faces."""
+        return hit_walls(walls_of(*cls.surface(form)), o, d)
 
     @classmethod
     def surface(cls, form: Form) -> tuple[np.ndarray, np.ndarray]:

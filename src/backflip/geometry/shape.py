@@ -6,7 +6,7 @@ its form: up to three numbers, its size (3,), or the corners of a Polytope. All 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -24,8 +24,8 @@ Hit = tuple[np.ndarray, np.ndarray]
 
 LONGEST, SHORTEST = 1e6, 1e-6
 """[m] lengths of shapes: their fifth power is in an inertia, and has to stay within float32"""
-FINE = 24
-"""Rows of the triangles that a smooth shape is drawn with."""
+FINE, COARSE = 24, 14
+"""Rows of the triangles that a smooth shape is drawn with, and of the planes that painted pictures see."""
 
 
 @jax.tree_util.register_dataclass
@@ -160,13 +160,21 @@ class Shape:
     @classmethod
     def hit(cls, form: Form, o: np.ndarray, d: np.ndarray) -> Hit:
         """Where rays o + t d, |d| = 1, (3, ...) each, meet it: t [m], inf for a miss, and the normal."""
-        return hit_walls(walls_of(*cls.surface(form)), o, d)
+        return hit_walls(_tangent_planes(cls, tuple(map(float, form))), o, d)  # type: ignore[arg-type]
 
     @classmethod
     def supports(cls, form: Form, directions: np.ndarray) -> np.ndarray:
         """Its farthest points (k, 3) [m] along directions (k, 3), as numpy."""
         each = jax.vmap(lambda n: cls.support(form, n))
         return np.asarray(each(jnp.asarray(directions, jnp.result_type(float))), float)
+
+
+@lru_cache(256)
+def _tangent_planes(kind: Any, size: tuple[float, ...]) -> np.ndarray:
+    """(f, 4) normals and offsets [m] of planes that touch a smooth shape all around."""
+    directions = np.unique(np.round(_globe(COARSE)[0], 12), axis=0)
+    points = kind.supports(np.array(size), directions)
+    return np.concatenate([directions, (directions * points).sum(axis=1, keepdims=True)], axis=1)
 
 
 def walls_of(corners: np.ndarray, triangles: np.ndarray) -> np.ndarray:

@@ -1,9 +1,12 @@
-# setup once, then: make demo | test | lint | laws | bench | reproduce | docs | clean
+# setup once, then: make demo | test | lint | laws | bench | reproduce | results | docs | clean
+# All write to runs/, which git ignores; `make results` alone renews the committed files and tables.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: setup demo test lint laws bench reproduce docs clean
+LAWS := -m "slow or not slow" tests/laws tests/dynamics/test_mujoco.py
+
+.PHONY: setup demo test lint laws bench reproduce results docs clean
 
 setup: .venv/.installed
 
@@ -28,7 +31,7 @@ test: lint
 	@$(BIN)/pytest --quiet
 
 laws: setup
-	@$(BIN)/pytest --quiet -m "slow or not slow" tests/laws tests/dynamics/test_mujoco.py --laws results/laws.json
+	@$(BIN)/pytest --quiet $(LAWS) --laws runs/laws.json
 
 bench: setup
 	@$(BIN)/backflip bench
@@ -38,7 +41,15 @@ reproduce: laws
 	@$(BIN)/pytest --quiet -m slow
 	@$(BIN)/backflip gradients
 	@$(BIN)/backflip run all
-	@$(BIN)/backflip verify
+	@$(BIN)/backflip verify --out runs
+
+results: setup
+	@$(BIN)/pytest --quiet $(LAWS) --laws results/laws.json --laws-page docs/physics.md
+	@$(BIN)/backflip gradients --out results --page docs/gradients.md
+	@$(BIN)/backflip shapes --out results --page docs/shapes.md
+	@$(BIN)/backflip run all --out results
+	@$(BIN)/backflip bench --out results
+	@$(BIN)/python benchmarks/kernels.py --out results
 
 docs: .venv/.docs
 	@$(BIN)/sphinx-build -q -W --keep-going docs site

@@ -1,6 +1,6 @@
 """What a step of the lean quadruped and its VJP are made of, as machine code, and what bounds them.
 
-    python benchmarks/kernels.py            writes results/bench/kernels.json, and prints it; a minute
+    python benchmarks/kernels.py [--out DIR]    writes DIR/bench/kernels.json (runs), and prints it; a minute
 
 Counts are instructions for one vector of robots, those of a sweep as often as it turns; the few that turn
 robots over and that compute atan2 are left out. Cycles are time times the clock, by a chain of additions and
@@ -9,6 +9,7 @@ would be left if code and values were in the first cache; they run on zeros, so 
 the code is that of all of it.
 """
 
+import argparse
 import ctypes
 import json
 import os
@@ -28,15 +29,14 @@ from jax.extend import core
 
 import backflip as bf
 from backflip import robots
-from backflip.experiments.base import revision
-from backflip.experiments.bench_machine import machine
-from backflip.experiments.bench_work import DT, SWEEPS
+from backflip.experiments.base import revision, write_text
+from backflip.experiments.bench.machine import machine
+from backflip.experiments.bench.work import DT, SWEEPS
 from backflip.lanes import worker
 from backflip.lanes.kernel import kernel_ir
 from backflip.lanes.machine import _ENGINES as loaded
 from backflip.lanes.machine import Module, build, lane_count, load
 
-OUT = Path("results/bench/kernels.json")
 ROBOTS, CALLS, SAMPLES = 128, 20, 40
 PER_CYCLE = {"multiply": 2, "add": 2, "load": 2, "store": 1, "all": 6}
 """Most that a core of the AMD Zen 3 kind does in a cycle on vectors of 8 floats (Software Optimization Guide
@@ -195,11 +195,10 @@ def least(run: Callable[[], Any]) -> float:
     return min(seconds)
 
 
-def main() -> None:
+def main(out: Path) -> None:
     """Count, measure, write down."""
     if platform.machine() not in ("x86_64", "AMD64"):
         sys.exit(f"kernels.py reads code of x86-64, and this is {platform.machine()}; run it there")
-    OUT.parent.mkdir(parents=True, exist_ok=True)
     os.environ["BACKFLIP_LANES_THREADS"] = "1"
     model = robots.quadruped()
     scheme = bf.Scheme(DT, solver=bf.PGS(sweeps=SWEEPS))
@@ -240,9 +239,11 @@ def main() -> None:
             "bound_by": max(bounds, key=bounds.__getitem__),
         }
     told = {"name": "kernels", "robot": "quadruped", "revision": revision(), "machine": machine(), **found}
-    OUT.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    write_text(out / "bench" / "kernels.json", json.dumps(told, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    options = argparse.ArgumentParser(description="What kernels are made of, and what bounds them.")
+    options.add_argument("--out", type=Path, default=Path("runs"), metavar="DIR", help="(%(default)s)")
+    main(options.parse_args().out)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from backflip.experiments.base import save_result
+from backflip.experiments.tables import markdown, put_table
 
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
@@ -29,7 +30,6 @@ jax.config.update("jax_enable_x64", True)
 
 SOLVERS = ("PGS", "interior point")
 """The default first."""
-DOCS, MARKS = Path("docs/physics.md"), ("<!-- laws -->", "<!-- /laws -->")
 
 
 @pytest.fixture
@@ -50,8 +50,9 @@ def pytest_addoption(parser):
         "--laws",
         type=Path,
         metavar="FILE",
-        help="write law figures to FILE and the docs; those of laws not run stay",
+        help="write law figures to FILE; those of laws not run stay",
     )
+    parser.addoption("--laws-page", type=Path, metavar="FILE", help="put their table into this page too")
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -66,9 +67,8 @@ def pytest_terminal_summary(terminalreporter, config):
     laws = [worst[key] for key in sorted(worst)]
     save_result(file, "laws", {"laws": laws}, seed=0, seconds=sum(r.duration for r in reports))
     text = _table(laws)
-    before, _, rest = DOCS.read_text("utf-8").partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    DOCS.write_text("\n".join([before + MARKS[0], text, MARKS[1] + after]), encoding="utf-8")
+    if page := config.getoption("laws_page"):
+        put_table(page, "laws", text)
     terminalreporter.write_line(text)
 
 
@@ -78,14 +78,13 @@ def _key(figure: dict) -> tuple[str, str]:
 
 def _table(laws: list[dict]) -> str:
     """Markdown: a row per law, a column per solver; a law that a solver was not asked about has a dash."""
-    found = {_key(f): f for f in laws}
-    lines = ["| law | asked | " + " | ".join(SOLVERS) + " |", "|---|---|" + "---|" * len(SOLVERS)]
+    figures, rows = {_key(f): f for f in laws}, []
     for law in dict.fromkeys(f["law"] for f in laws):
         one = next(f for f in laws if f["law"] == law)
-        cells = [_cell(found.get((law, solver))) for solver in SOLVERS]
+        cells = [_cell(figures.get((law, solver))) for solver in SOLVERS]
         asked = f"{one['asked']:g} {one['unit']}".rstrip()
-        lines.append(f"| {law} | {asked} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([law, asked, *cells])
+    return markdown(["law", "asked", *SOLVERS], rows)
 
 
 def _cell(figure: dict | None) -> str:

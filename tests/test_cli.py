@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from backflip import cli, experiments
-from backflip.experiments.base import Claim, Progress, revision, save_result
-from backflip.keep import load_weights, save_weights
+from backflip.experiments.base import Claim, Progress, read_result, revision, save_result
+from backflip.storage import load_weights, save_weights
 
 
 def run_well(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict:
@@ -30,17 +30,19 @@ def run_until_stopped(out: Path, seed: int, progress: Progress, resume: Path | N
 
 
 def verify_curve(out: Path) -> list[Claim]:
-    found = (out / "curve.txt").read_text()
-    return [Claim("toss", "the curve is kept", "1 2 3", found, found == "1 2 3")]
+    read_result(out.parent / "toss.json")["seed"]
+    curve = (out / "curve.txt").read_text()
+    return [Claim("toss", "the curve is kept", "1 2 3", curve, np.bool_(curve == "1 2 3"))]
 
 
 @pytest.fixture
 def toss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """An experiment called toss, alone in the register; the current folder is a fresh one."""
-    module = ModuleType("backflip.experiments.toss")
+    module = ModuleType("backflip.experiments.toss.toss")
     vars(module).update(NAME="toss", SUMMARY="Toss a coin.", run=run_well, verify=verify_curve)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(experiments, "NAMES", ("toss",))
+    monkeypatch.setattr(experiments, "FOLDERS", {"toss": "toss"})
     monkeypatch.setattr(cli, "_cache_compilations", lambda: None)
     monkeypatch.chdir(tmp_path)
     return module
@@ -53,10 +55,10 @@ def last_json(capsys: pytest.CaptureFixture[str]) -> dict:
 def test_run_keeps_the_result_and_what_is_needed_to_trace_it(toss, capsys) -> None:
     assert cli.main(["run", "toss", "--seed", "3", "--json"]) == 0
     told = last_json(capsys)
-    assert told == json.loads(Path("results/toss.json").read_text())
+    assert told == json.loads(Path("runs/toss.json").read_text())
     assert told["seed"] == 3 and told["evaluations"] == 2 and told["error"] == 0.25
     assert told["revision"] and told["seconds"] >= 0 and told["versions"]["jax"]
-    assert Path("results/toss", *told["files"]).is_file()
+    assert Path("runs/toss", *told["files"]).is_file()
 
 
 def test_json_is_all_that_stdout_has(toss, capsys) -> None:
@@ -72,19 +74,20 @@ def test_run_all_runs_every_experiment(toss, capsys) -> None:
 
 def test_verify_passes_after_a_run(toss, capsys) -> None:
     cli.main(["run", "toss"])
-    assert cli.main(["verify", "--json"]) == 0
+    assert cli.main(["verify", "--json", "--out", "runs"]) == 0
     claim = {"name": "toss", "claim": "the curve is kept", "asked": "1 2 3", "measured": "1 2 3", "ok": True}
     assert last_json(capsys) == {"ok": True, "claims": [claim]}
 
 
 def test_verify_fails_when_a_file_was_changed(toss, capsys) -> None:
     cli.main(["run", "toss"])
-    Path("results/toss/curve.txt").write_text("1 2 4")
-    assert cli.main(["verify", "toss", "--json"]) == 1
+    Path("runs/toss/curve.txt").write_text("1 2 4")
+    assert cli.main(["verify", "toss", "--json", "--out", "runs"]) == 1
     assert last_json(capsys)["ok"] is False
 
 
 def test_verify_fails_when_nothing_was_run(toss, capsys) -> None:
+    Path("results").mkdir()
     assert cli.main(["verify"]) == 1
     assert "FAILED toss" in capsys.readouterr().out
 
@@ -92,20 +95,20 @@ def test_verify_fails_when_nothing_was_run(toss, capsys) -> None:
 def test_an_interrupted_run_leaves_its_figures_and_says_where(toss, capsys) -> None:
     toss.run = run_until_stopped
     assert cli.main(["run", "toss"]) == 130
-    partial = json.loads(Path("results/toss.partial.json").read_text())
+    partial = json.loads(Path("runs/toss.partial.json").read_text())
     assert partial["interrupted"] and partial["evaluations"] == 7
     told = capsys.readouterr().err
-    assert "results/toss.partial.json" in told and "--resume results/toss" in told
+    assert "runs/toss.partial.json" in told and "--resume runs/toss" in told
     assert "Traceback" not in told
-    assert not Path("results/toss.json").exists()
+    assert not Path("runs/toss.json").exists()
 
 
 def test_an_interrupted_run_does_not_touch_an_earlier_result(toss) -> None:
     cli.main(["run", "toss"])
-    before = Path("results/toss.json").read_text()
+    before = Path("runs/toss.json").read_text()
     toss.run = run_until_stopped
     cli.main(["run", "toss"])
-    assert Path("results/toss.json").read_text() == before
+    assert Path("runs/toss.json").read_text() == before
 
 
 @pytest.mark.parametrize("command", ["run", "verify"])
@@ -130,6 +133,19 @@ def test_viewing_a_missing_file_is_refused(capsys) -> None:
     assert "missing.html: there is no such file" in capsys.readouterr().err
 
 
+def test_viewing_a_folder_opens_its_page_or_names_them(tmp_path, monkeypatch, capsys) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: not opened.append(address))
+    assert cli.main(["view", str(tmp_path)]) == 2
+    assert f"{tmp_path}: a folder with no page" in capsys.readouterr().err
+    (tmp_path / "replay.html").touch()
+    assert cli.main(["view", str(tmp_path)]) == 0
+    assert opened == [(tmp_path / "replay.html").as_uri()]
+    (tmp_path / "another.html").touch()
+    assert cli.main(["view", str(tmp_path)]) == 2
+    assert "name one of another.html, replay.html" in capsys.readouterr().err
+
+
 def test_help_needs_no_jax() -> None:
     code = (
         "import sys\n"
@@ -147,6 +163,7 @@ def test_compilations_are_kept_in_a_folder_of_the_user_alone(tmp_path, monkeypat
     told: dict[str, str] = {}
     monkeypatch.setattr(jax.config, "update", told.__setitem__)
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.delenv("BACKFLIP_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cli._cache_compilations()
     assert told == {"jax_compilation_cache_dir": str(tmp_path / "backflip" / "xla")}

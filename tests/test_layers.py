@@ -12,19 +12,19 @@ PUBLIC = "backflip"
 
 MAY_IMPORT: dict[str, set[str]] = {
     "math": set(),
-    "keep": set(),
+    "storage": set(),
     "lanes": set(),
     "solve": {"math"},
     "geometry": {"math"},
-    "model": {"math", "lanes", "geometry"},
+    "model": {"math", "lanes", "solve", "geometry"},
     "dynamics": {"math", "lanes", "solve", "geometry", "model"},
     "sense": {"math", "lanes", "geometry", "model", "dynamics"},
     "control": {"math", "model", "dynamics", "sense"},
-    "learn": {"math", "lanes", "solve", "geometry", "model", "dynamics", "sense", "control", "keep"},
+    "learn": {"math", "lanes", "solve", "geometry", "model", "dynamics", "sense", "control", "storage"},
     "robots": {PUBLIC, "model"},
     "view": {"math", "geometry", "model", "dynamics"},
     "bridges": {PUBLIC},
-    "experiments": {PUBLIC, "geometry", "keep", "view", "robots"},
+    "experiments": {PUBLIC, "geometry", "storage", "view", "robots"},
     "cli": {"experiments", "view"},
     "__init__": {"public"},
     "public": {
@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "sense",
         "control",
         "learn",
-        "keep",
+        "storage",
         "view",
     },
 }

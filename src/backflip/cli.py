@@ -6,22 +6,28 @@ Heavy imports happen inside the command that needs them, so that --help answers 
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from backflip.experiments import Claim
+from threading import current_thread, main_thread
+from typing import Any
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes; 130 is what shells give for Ctrl-C."""
 
+RUNS = Path("runs")
+"""Where what is run here goes, under the current folder; git ignores it."""
 RESULTS = Path("results")
-"""Where results go and are looked for, under the current folder."""
+"""The committed results, under the current folder: `verify` measures them, `--out results` renews them."""
+ENGINE = ("jax.numpy", "equinox", "backflip.experiments")
+"""What almost every command imports, and what takes long to import."""
+MAX_SEED = 2_000_000_000
+"""Experiments count on from a seed, and every generator takes 31 bits."""
 
 
 class Refused(Exception):
@@ -32,13 +38,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, do, and translate what went wrong into a sentence and an exit code."""
     asked = _parser().parse_args(arguments)
     try:
+        with _leaving_at_once():
+            for module in asked.imports:
+                import_module(module)
         return asked.do(asked)
-    except Refused as refusal:
-        print(f"backflip: {refusal}", file=sys.stderr)
+    except (Refused, OSError) as reason:  # OSError: a full disk, a closed pipe
+        print(f"backflip: {reason}", file=sys.stderr)
+        return USAGE
+    except ValueError as reason:
+        if not _is_unable(reason):
+            raise
+        print(f"backflip: {reason}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
         print("backflip: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _is_unable(reason: ValueError) -> bool:
+    """Whether the text is meant for the user; else it is a fault of ours, whose place should be seen."""
+    from backflip.experiments import Unable
+
+    return isinstance(reason, Unable)
+
+
+@contextmanager
+def _leaving_at_once() -> Iterator[None]:
+    """Ctrl-C ends the process: raised inside an import, it can be lost, or crash what is half loaded."""
+
+    def leave(*_: object) -> None:
+        os.write(2, b"backflip: interrupted\n")
+        os._exit(INTERRUPTED)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or current_thread() is not main_thread():
+        yield  # somebody else has a say
+        return
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,15 +88,15 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     out = argparse.ArgumentParser(add_help=False)
-    out.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="results folder (%(default)s)")
+    out.add_argument("--out", type=Path, default=RUNS, metavar="DIR", help="where files go (%(default)s)")
     as_json = argparse.ArgumentParser(add_help=False)
     as_json.add_argument("--json", action="store_true", help="print one JSON object last on stdout")
     seeded = argparse.ArgumentParser(add_help=False)
-    seeded.add_argument("--seed", type=int, default=0, metavar="S", help="random seed (%(default)s)")
+    seeded.add_argument("--seed", type=_seed, default=0, metavar="S", help="random seed (%(default)s)")
 
     def add(name: str, do: Any, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text, parents=parents)
-        command.set_defaults(do=do)
+        command.set_defaults(do=do, imports=ENGINE)
         return command
 
     add("demo", _demo, "Throw a ball at a target by gradient, and show where the pictures are.", out, seeded)
@@ -64,24 +104,42 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", _run, "Run an experiment, or all of them.", out, as_json, seeded)
     run.add_argument("name", metavar="NAME", help='an experiment of "backflip list", or all')
     run.add_argument("--resume", type=Path, metavar="DIR", help="go on from an interrupted run's folder")
-    verify = add("verify", _verify, "Measure every claim again from the files of its run.", out, as_json)
+    verify = add("verify", _verify, "Measure every claim again from the files of its run.", as_json)
+    where = "folder with the files (%(default)s); runs for your own"
+    verify.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help=where)
     verify.add_argument("name", metavar="NAME", nargs="?", default="all", help="one experiment only")
     view = add("view", _view, "Open a replay page in the browser.")
-    view.add_argument("file", metavar="FILE", type=Path)
-    check = add("gradients", _gradients, "Check every gradient against differences and write the table.", out)
+    view.add_argument("file", metavar="FILE", type=Path, help="a page, or a folder that has one")
+    view.set_defaults(imports=())
+    page = argparse.ArgumentParser(add_help=False)
+    page.add_argument("--page", type=Path, metavar="FILE", help="put the table into this page of docs too")
+    text = "Check every gradient against differences and write the table."
+    check = add("gradients", _gradients, text, out, page)
     check.add_argument("--solver", metavar="NAME", help="of one solver only; the others' figures stay")
     check.add_argument("--case", metavar="NAME", help="of one case only, in the same way")
-    add("shapes", _shapes, "Compare every pair with cylinders and hulls with coal and write the table.", out)
+    text = "Compare every pair with cylinders and hulls with coal and write the table."
+    add("shapes", _shapes, text, out, page)
     bench = add("bench", _bench, "Measure speed beside XLA and MuJoCo, every claim in one run.", as_json)
     bench.add_argument("--quick", action="store_true", help="a short form, to see that everything runs")
     bench.add_argument("--resume", action="store_true", help="go on with an interrupted run")
-    place = f"results folder ({RESULTS}; with --quick a temporary one)"
+    place = f"where files go ({RUNS}; with --quick a temporary folder)"
     bench.add_argument("--out", type=Path, metavar="DIR", help=place)
     return parser
 
 
+def _seed(text: str) -> int:
+    """A seed that every generator takes."""
+    try:
+        seed = int(text)
+    except ValueError:
+        seed = -1
+    if not 0 <= seed <= MAX_SEED:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 0 to {MAX_SEED}")
+    return seed
+
+
 def _demo(asked: argparse.Namespace) -> int:
-    record = _run_one("ball", asked.out, asked.seed, None)
+    record = _run_one("ball", asked)
     print(
         f"{record['converged']} of {len(record['iterations'])} throws found by gradient, "
         f"{record['evaluations']} iterations (median), {record['times_faster']} times faster than CMA-ES."
@@ -95,12 +153,12 @@ def _demo(asked: argparse.Namespace) -> int:
 def _list(asked: argparse.Namespace) -> int:
     from backflip.experiments import NAMES, load
 
-    told = {name: load(name).SUMMARY for name in NAMES}
+    summaries = {name: load(name).SUMMARY for name in NAMES}
     if asked.json:
-        print(json.dumps({"experiments": [{"name": n, "summary": s} for n, s in told.items()]}))
+        print(json.dumps({"experiments": [{"name": n, "summary": s} for n, s in summaries.items()]}))
         return OK
-    width = max(map(len, told))
-    for name, summary in told.items():
+    width = max(map(len, summaries))
+    for name, summary in summaries.items():
         print(f"{name:{width}}  {summary}")
     return OK
 
@@ -111,88 +169,81 @@ def _run(asked: argparse.Namespace) -> int:
         raise Refused(f"--resume {asked.resume}: there is no such folder")
     if asked.resume and asked.name == "all":
         raise Refused("--resume goes on with one experiment; name it instead of all")
-    records = [_run_one(name, asked.out, asked.seed, asked.resume) for name in names]
+    records = [_run_one(name, asked, asked.resume) for name in names]
     if asked.json:
         print(json.dumps({"results": records} if asked.name == "all" else records[0]))
     return OK
 
 
-def _run_one(name: str, out: Path, seed: int, resume: Path | None) -> dict[str, Any]:
-    """Run one experiment; its files go to out/NAME/, its result to out/NAME.json."""
-    from backflip.experiments import Progress, load
-    from backflip.experiments.base import save_result
+def _run_one(name: str, asked: argparse.Namespace, resume: Path | None = None) -> dict[str, Any]:
+    """Run one experiment and say where its files are, or how to go on if it is interrupted."""
+    from backflip.experiments.running import run_one, writable
 
-    experiment = load(name)
+    out = writable(asked.out)
     _cache_compilations()
-    progress, folder, start = Progress(), out / name, time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        result = experiment.run(folder, seed, progress, resume)
+        record = run_one(name, out, asked.seed, resume)
     except KeyboardInterrupt:
-        told = {**progress.figures, "interrupted": True}
-        partial = out / f"{name}.partial.json"
-        save_result(partial, name, told, seed=seed, seconds=time.perf_counter() - start)
-        _tell(f"\nstopped {name}: {partial} has the figures so far, {folder} the files")
-        _tell(f"go on with: backflip run {name} --seed {seed} --resume {folder}")
+        _tell(f"\nstopped {name}: {out / name}.partial.json has the figures so far, {out / name} the files")
+        elsewhere = "" if out == RUNS else f" --out {out}"
+        _tell(f"go on with: backflip run {name}{elsewhere} --seed {asked.seed} --resume {out / name}")
         raise
-    except FileNotFoundError as missing:
-        raise Refused(str(missing)) from missing
-    record = save_result(out / f"{name}.json", name, result, seed=seed, seconds=time.perf_counter() - start)
-    (out / f"{name}.partial.json").unlink(missing_ok=True)
     _tell(f"{name}: error {record.get('error')} after {record.get('evaluations')} evaluations")
-    _tell(f"{name}: result in {out / f'{name}.json'}, files in {folder}")
+    _tell(f"{name}: result in {out / name}.json, files in {out / name}")
     return record
 
 
 def _verify(asked: argparse.Namespace) -> int:
     from backflip.experiments import Claim, Progress
+    from backflip.experiments.running import measure_again
 
-    claims: list[Claim] = []
     names = _named(asked.name)
+    if not asked.out.is_dir():
+        raise Refused(f"{asked.out}: there is no such folder; --out {RUNS} measures what you ran yourself")
+    _cache_compilations()
+    claims: list[Claim] = []
     file = None if sys.stdout.isatty() else sys.stdout  # which the bar would else take for its own
     with Progress().task("verify", total=len(names)) as task:
         for name in names:
             task.advance(0, now=name)
-            found = _measure_again(name, asked.out)
+            measured = measure_again(name, asked.out)
             task.advance()
-            claims += found
-            for claim in () if asked.json else found:
+            claims += measured
+            for claim in () if asked.json else measured:
                 mark = "ok    " if claim.ok else "FAILED"
-                told = f"{mark} {claim.name}: {claim.claim}; asked {claim.asked}, measured {claim.measured}"
-                print(told, file=file, flush=True)
+                line = f"{mark} {claim.name}: {claim.claim}; asked {claim.asked}, measured {claim.measured}"
+                print(line, file=file, flush=True)
     ok = all(claim.ok for claim in claims)
     if asked.json:
         print(json.dumps({"ok": ok, "claims": [asdict(claim) for claim in claims]}))
     return OK if ok else FAILED
 
 
-def _measure_again(name: str, out: Path) -> "list[Claim]":
-    """The claims of one experiment, from the files of its run."""
-    from backflip.experiments import Claim, load
-
-    file = out / f"{name}.json"
-    if not file.is_file():
-        return [Claim(name, "has been run", str(file), "no such file", False)]
-    _cache_compilations()
-    return load(name).verify(out / name)
-
-
 def _view(asked: argparse.Namespace) -> int:
     import webbrowser
 
-    if not asked.file.is_file():
-        raise Refused(f"{asked.file}: there is no such file")
-    address = asked.file.resolve().as_uri()
+    address = _page(asked.file).resolve().as_uri()
     if not webbrowser.open(address):
         raise Refused(f"no browser to be found; open {address} yourself")
     return OK
 
 
-def _gradients(asked: argparse.Namespace) -> int:
-    import importlib
+def _page(path: Path) -> Path:
+    """The page itself, or the only one that a folder has."""
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise Refused(f"{path}: there is no such file")
+    pages = sorted(path.glob("*.html"))
+    if len(pages) == 1:
+        return pages[0]
+    names = ", ".join(page.name for page in pages)
+    raise Refused(f"{path}: a folder with " + (f"several pages; name one of {names}" if pages else "no page"))
 
-    matrix = importlib.import_module("backflip.experiments.gradients")
-    chosen = []
+
+def _gradients(asked: argparse.Namespace) -> int:
+    matrix = import_module("backflip.experiments.certificates.gradients")
+    chosen: list[tuple[str, ...]] = []
     for what, name, known in (
         ("solver", asked.solver, tuple(matrix.SCHEMES)),
         ("case", asked.case, matrix.NAMES),
@@ -201,32 +252,39 @@ def _gradients(asked: argparse.Namespace) -> int:
             raise Refused(f"there is no {what} {name!r}; known: {', '.join(known)}")
         chosen.append((name,) if name else known)
     _cache_compilations()
-    print(matrix.write_table(asked.out, *chosen))
-    return OK
+    return _table(asked, lambda: matrix.write_table(asked.out, *chosen, page=asked.page))
 
 
 def _shapes(asked: argparse.Namespace) -> int:
-    import importlib
+    shapes = import_module("backflip.experiments.certificates.shapes")
+    return _table(asked, lambda: shapes.write_table(asked.out, page=asked.page))
 
-    try:
-        print(importlib.import_module("backflip.experiments.shapes").write_table(asked.out))
-    except ValueError as reason:
-        raise Refused(str(reason)) from reason
+
+def _table(asked: argparse.Namespace, write: Callable[[], str]) -> int:
+    """Print what is written, after a look at where it goes."""
+    from backflip.experiments.running import writable
+
+    writable(asked.out)
+    if asked.page and not asked.page.is_file():
+        raise Refused(f"--page {asked.page}: there is no such file")
+    print(write())
     return OK
 
 
 def _bench(asked: argparse.Namespace) -> int:
-    from backflip.experiments import Progress, bench, bench_report
-    from backflip.experiments.bench_plan import FULL, QUICK
+    from backflip.experiments import Progress
+    from backflip.experiments.bench import report
+    from backflip.experiments.bench import run as bench
+    from backflip.experiments.bench.plan import FULL, QUICK
+    from backflip.experiments.running import writable
 
     if asked.quick and asked.resume and not asked.out:
         raise Refused("--quick writes to a temporary folder; name the one to --resume with --out")
-    out = asked.out or (Path(tempfile.mkdtemp(prefix="backflip-bench-")) if asked.quick else RESULTS)
+    out = asked.out or (Path(tempfile.mkdtemp(prefix="backflip-bench-")) if asked.quick else RUNS)
+    writable(out)
     size = QUICK if asked.quick else FULL
     try:
         record = bench.run(out, size=size, progress=Progress(), resume=asked.resume)
-    except bench.Unable as reason:
-        raise Refused(str(reason)) from reason
     except KeyboardInterrupt:
         _tell(f"\nstopped bench: {out / 'bench' / 'measurements.json'} has the figures so far")
         _tell(f"go on with: backflip bench{' --quick' * asked.quick} --out {out} --resume")
@@ -235,7 +293,7 @@ def _bench(asked: argparse.Namespace) -> int:
     if asked.json:
         print(json.dumps({"ok": record["ok"], "claims": record["claims"]}))
     else:
-        bench_report.show(record, size)
+        report.show(record, size)
     return OK if record["ok"] else FAILED
 
 
@@ -251,18 +309,15 @@ def _named(name: str) -> tuple[str, ...]:
 
 
 def _cache_compilations() -> None:
-    """Keep compiled programs between runs, in a folder that only the user can read or write."""
+    """Store XLA's programs between runs, in a folder that only the user can read or write."""
     import jax
+
+    from backflip.lanes import store
 
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return  # the user has chosen
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "backflip" / "xla"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return  # a read-only home is no reason to stop
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    if folder := store.xla_folder():
+        jax.config.update("jax_compilation_cache_dir", str(folder))
 
 
 def _tell(text: str) -> None:

@@ -1,6 +1,6 @@
 """The public names of backflip: one path each."""
 
-from backflip.control import GRU, LSTM, MLP, Elman, clock, play
+from backflip.control import GRU, LSTM, MLP, Elman, Policy, clock, open_loop
 from backflip.dynamics import (
     Scheme,
     angular_momentum,
@@ -14,8 +14,7 @@ from backflip.dynamics import (
     total_mass,
 )
 from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
-from backflip.keep import Progress, load_weights, save_weights
-from backflip.lanes import backend
+from backflip.lanes import backend, set_backend
 from backflip.learn import (
     Cauchy,
     Certainty,
@@ -26,39 +25,37 @@ from backflip.learn import (
     Recording,
     Square,
     Trajectory,
-    clip,
-    cut,
-    fade,
+    bounds,
+    gradients,
     health,
     identify,
-    limit,
-    positive,
     return_to_best,
     rollout,
     scale_by_error,
     train,
-    windows,
-    within,
 )
 from backflip.learn.levenberg import levenberg_marquardt
-from backflip.model import (
+from backflip.model import Builder, JointKind, Model, Sensor, State, get, point, replace, rest
+from backflip.sense import (
     IMU,
     AngularVelocity,
-    Builder,
     ContactForce,
     Distance,
     JointAngle,
     JointRate,
-    Model,
     Orientation,
     Position,
     ServoTorque,
-    State,
+    Sight,
     Velocity,
-    rest,
+    contact_force,
+    joint_positions,
+    joint_velocities,
+    observe,
+    readings,
 )
-from backflip.sense import observe
 from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Pyramid, Solver, Unrolled
+from backflip.storage import Progress, load_weights, save_weights
 from backflip.view import save_frames, save_replay
 
 __all__ = [
@@ -86,17 +83,21 @@ __all__ = [
     "Implicit",
     "InteriorPoint",
     "JointAngle",
+    "JointKind",
     "JointRate",
     "Log",
     "Model",
     "Orientation",
     "Plane",
+    "Policy",
     "Position",
     "Progress",
     "Pyramid",
     "Recording",
     "Scheme",
+    "Sensor",
     "ServoTorque",
+    "Sight",
     "Solver",
     "Sphere",
     "Square",
@@ -106,23 +107,27 @@ __all__ = [
     "Velocity",
     "angular_momentum",
     "backend",
-    "clip",
+    "bounds",
     "clock",
-    "cut",
+    "contact_force",
     "energy",
-    "fade",
+    "get",
+    "gradients",
     "health",
     "hulls_of_mesh",
     "identify",
     "joint_error",
+    "joint_positions",
+    "joint_velocities",
     "levenberg_marquardt",
-    "limit",
     "load_weights",
     "momentum",
     "observe",
+    "open_loop",
     "penetration",
-    "play",
-    "positive",
+    "point",
+    "readings",
+    "replace",
     "rest",
     "return_to_best",
     "rollout",
@@ -132,9 +137,8 @@ __all__ = [
     "scale_by_error",
     "servo_power",
     "servo_torque",
+    "set_backend",
     "step",
     "total_mass",
     "train",
-    "windows",
-    "within",
 ]

@@ -136,4 +136,4 @@ def test_a_clock_turns_at_its_frequency_and_is_played_at_once():
     signal = bf.clock(100, 0.01, 2.0)
     assert signal.shape == (100, 2)
     np.testing.assert_allclose(signal[25], [0, -1], atol=1e-6)
-    np.testing.assert_allclose(bf.play(lambda x, _: (3 * x[:1], None), signal), 3 * signal[:, :1])
+    np.testing.assert_allclose(bf.open_loop(lambda x, _: (3 * x[:1], None), signal), 3 * signal[:, :1])

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backflip.experiments import ball
+from backflip.experiments.ball import ball
 
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import json
 import numpy as np
-from backflip.experiments import ball
+from backflip.experiments.ball import ball
 setup = ball.problem(1)
 throws = np.array(json.load(open("results/ball.json"))["throws"])
 misses = [np.asarray(setup.slopes(ball._single(t))[0], float) for t in throws]

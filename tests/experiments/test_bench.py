@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from backflip import cli
-from backflip.experiments import bench, bench_report
 from backflip.experiments.base import Progress
-from backflip.experiments.bench_claims import claims
-from backflip.experiments.bench_machine import machine, sentence
-from backflip.experiments.bench_plan import FULL, QUICK, plan
-from backflip.experiments.bench_work import FIGURES, Job
+from backflip.experiments.bench import report
+from backflip.experiments.bench import run as bench
+from backflip.experiments.bench.claims import claims
+from backflip.experiments.bench.machine import machine, sentence
+from backflip.experiments.bench.plan import FULL, QUICK, plan
+from backflip.experiments.bench.work import FIGURES, Job
 
 pytest.importorskip("mujoco")
 
@@ -93,7 +94,7 @@ def test_claims_follow_the_figures(tmp_path):
     found[Job("lanes", "forward", "quadruped", 128, 1).name]["samples"] = [128 * 50e-6 * FULL.steps]
     wrong = {claim.name for claim in claims(found, FULL.many, FULL.wide) if not claim.ok}
     assert wrong == {"bench-forward-128-xla"}  # 20 times faster than XLA, asked 30
-    assert {"speed.png", "chains.png", "table1.png"} == set(bench_report.draw(tmp_path, found, FULL))
+    assert {"speed.png", "chains.png", "table1.png"} == set(report.draw(tmp_path, found, FULL))
     assert all((tmp_path / file).stat().st_size > 1000 for file in ("speed.png", "chains.png", "table1.png"))
 
 
@@ -101,8 +102,8 @@ def test_nothing_measured_is_nothing_claimed(capsys):
     told = claims({}, FULL.many, FULL.wide)
     assert len({c.name for c in told}) == len(told)
     assert not any(claim.ok for claim in told) and all(claim.measured == "not measured" for claim in told)
-    record = bench_report.summary({}, FULL) | {"machine": machine(), "load_average": {"before": [0, 0, 0]}}
-    bench_report.show(record, FULL)
+    record = report.summary({}, FULL) | {"machine": machine(), "load_average": {"before": [0, 0, 0]}}
+    report.show(record, FULL)
     assert "not measured" in capsys.readouterr().out
 
 

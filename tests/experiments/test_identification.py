@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backflip.experiments import chain_mass, identify_robot, robot_runs
+from backflip.experiments.chain import chain_mass
+from backflip.experiments.quadruped import identify_robot, robot_runs
 
 ROOT = Path(__file__).parents[2]
 

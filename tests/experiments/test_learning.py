@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 ARM = """
 import json
 import backflip as bf
-from backflip.experiments import arm_fixed as task
+from backflip.experiments.arm import arm_fixed as task
 policy = bf.load_weights("results/arm-fixed/weights-0.npz", task.network(0))
 found = task.measure(task.problem(), policy)
 print(json.dumps([found.error, found.fine_error, found.audit.ok]))
@@ -22,7 +22,7 @@ print(json.dumps([found.error, found.fine_error, found.audit.ok]))
 GAIT = """
 import json
 import backflip as bf
-from backflip.experiments import gait as task
+from backflip.experiments.quadruped import gait as task
 policy = bf.load_weights("results/gait/weights-0.npz", task.network(0))
 found = task.measure(task.problem(dt=task.OWN_DT), policy)
 print(json.dumps([found.speed, found.fine_speed, found.upright, found.audit.penetration]))
@@ -31,7 +31,7 @@ print(json.dumps([found.speed, found.fine_speed, found.upright, found.audit.pene
 LIFELIKE = """
 import json, jax, jax.numpy as jnp
 import backflip as bf
-from backflip.experiments import gait, gait_lifelike as task, trot, walk
+from backflip.experiments.quadruped import gait, gait_lifelike as task, trot, walk
 setup = gait.problem()
 policy = bf.load_weights("results/gait-lifelike/weights-0.npz", trot.network(0))
 def one(key):
@@ -44,7 +44,7 @@ print(json.dumps([float(speed.min()), bool(fell.any()), float(transport.max())])
 SENSORS = """
 import json
 import backflip as bf
-from backflip.experiments import gait, gait_sensors as task
+from backflip.experiments.quadruped import gait, gait_sensors as task
 task.TESTED, task.LONG = 16, 10.0
 policy = bf.load_weights("results/gait-sensors/lstm-0.npz", task.policy_of("lstm", 0))
 [found] = task.measure(gait.problem(), [policy])
@@ -54,7 +54,7 @@ print(json.dumps([found.falls, min(found.friction)]))
 RANDOM = """
 import json
 import backflip as bf
-from backflip.experiments import arm_random as task
+from backflip.experiments.arm import arm_random as task
 task.UNSEEN = 128
 told = json.load(open("results/arm-random.json"))
 policy = bf.load_weights("results/arm-random/weights.npz", task.network(told["stored_seed"]))

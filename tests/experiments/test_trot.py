@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import backflip as bf
-from backflip.experiments import trot
+from backflip.experiments.quadruped import trot
 
 KICKING = trot.Trot(hip=0.35, knee=0.2, bend=-0.5, lead=2.4, lean=0.05, beat=0.4, early=0.2)
 

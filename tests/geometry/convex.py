@@ -7,7 +7,7 @@ import numpy as np
 from scenes import Scene, compile_fast, degenerate_scene
 from scipy.spatial.transform import Rotation
 
-from backflip.experiments.shapes import outlines_of, stone
+from backflip.experiments.certificates.shapes import outlines_of, stone
 from backflip.geometry import PAIRS, Touch
 
 N = 240

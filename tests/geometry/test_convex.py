@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from convex import N, collide_all, moved, shifted, still_scenes
 
-from backflip.experiments.shapes import NEW, coal_normal, held_apart, scenes
+from backflip.experiments.certificates.shapes import NEW, coal_normal, held_apart, scenes
 from backflip.geometry import ABSENT, PAIRS, Touch
 
 AT_RANDOM = np.arange(N) % 4 < 2

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backflip.experiments.gradients import (
+from backflip.experiments.certificates.gradients import (
     CASES,
-    MARKS,
+    MARK,
     SCHEMES,
     STEPS,
     TOLERANCE,
@@ -52,7 +52,7 @@ def test_stored_matrix_is_whole_and_passes() -> None:
 
 def test_docs_show_the_stored_matrix() -> None:
     text = table(stored(STORED, SCHEMES))
-    assert f"{MARKS[0]}\n{text}\n{MARKS[1]}" in DOCS.read_text("utf-8")
+    assert f"<!-- {MARK} -->\n{text}\n<!-- /{MARK} -->" in DOCS.read_text("utf-8")
 
 
 def test_plateau_finds_the_slope_between_events_and_rounding() -> None:

@@ -62,7 +62,7 @@ import jax, jax.numpy as jnp
 import backflip as bf
 from backflip import robots
 from backflip.lanes.words import text_of
-bf.backend("xla")
+bf.set_backend("xla")
 model, scheme = robots.pendulum(), bf.Scheme(0.01)
 jaxpr = jax.make_jaxpr(lambda state, u: bf.step(scheme, model, state, u))(bf.rest(model), jnp.zeros(0))
 print(text_of(jaxpr))

@@ -35,7 +35,7 @@ def ride(model, measure, *pieces):
 
     def cost(gain, key):
         policy = lambda x, memory: (gain * x[:1], memory)  # noqa: E731
-        return measure(bf.rollout(SCHEME, model, bf.rest(model), policy, steps=STEPS, between=pieces).state)
+        return measure(bf.rollout(SCHEME, model, bf.rest(model), policy, steps=STEPS, hooks=pieces).state)
 
     return cost
 
@@ -49,7 +49,7 @@ def test_a_free_body_keeps_its_gradient(puck):
 
 
 def test_a_faded_gradient_is_seen_to_shrink(puck):
-    found = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0], bf.fade(0.5)), jnp.array(0.0), KEY)
+    found = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0], bf.gradients.fade(0.5)), jnp.array(0.0), KEY)
     np.testing.assert_allclose(found.norm, 0.5 ** np.arange(STEPS)[::-1], rtol=1e-10)
     assert "shrinks" in found.findings[0] and "shrinks" in found.report()
 

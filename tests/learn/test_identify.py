@@ -54,7 +54,7 @@ def noisy(readings, outliers=0.0):
 
 
 def guess(mass=0.3, damping=1.0):
-    return {"mass": bf.positive(mass), "damping": bf.positive(damping)}
+    return {"mass": bf.bounds.positive(mass), "damping": bf.bounds.positive(damping)}
 
 
 def fit(recorded, theta0=None, model=to_model, **how):
@@ -82,7 +82,7 @@ def test_noise_and_missing_samples_leave_it_right_within_its_standard_errors(see
 
 
 def test_outliers_do_not_matter_to_a_robust_loss(seen):
-    theta, _ = fit(noisy(seen[1], outliers=0.1), noise=NOISE, loss=bf.Huber())
+    theta, _ = fit(noisy(seen[1], outliers=0.1), noise=NOISE, cost=bf.Huber())
     assert off(theta) < 0.06
 
 
@@ -93,8 +93,11 @@ def test_outliers_ruin_least_squares(seen):
 
 def test_parameters_that_cannot_be_identified_are_named(seen):
     theta0 = {
-        "part": bf.positive(1.0), "factor": bf.positive(1.5), "damping": bf.positive(0.5), "idle": 1.0,
-    }  # fmt: skip
+        "part": bf.bounds.positive(1.0),
+        "factor": bf.bounds.positive(1.5),
+        "damping": bf.bounds.positive(0.5),
+        "idle": 1.0,
+    }
     theta, log = fit(bf.Recording(jnp.asarray(seen[1]), U), theta0, tangled)
     assert float(theta["part"] * theta["factor"]) == pytest.approx(2, rel=1e-4)
     told = " ".join(log.certainty.findings)
@@ -107,7 +110,7 @@ def test_parameters_that_cannot_be_identified_are_named(seen):
 def test_windows_from_recorded_states_find_the_same(seen):
     path, readings = seen
     whole = bf.Recording(jnp.asarray(readings), U, bf.rest(MODEL))
-    cut = bf.windows(whole, path, 25)
+    cut = whole.windows(path, 25)
     assert cut.observed.shape == (4, 25, 2) and cut.controls.shape == (4, 25, 1)
     assert np.array_equal(cut.start.p_WB[1], path.p_WB[24])
     theta, _ = fit(cut, updates=12)
@@ -134,7 +137,7 @@ def test_a_start_that_is_unknown_can_be_found_too(seen):
 
 def test_first_order_methods_are_values_too(seen):
     recorded = bf.Recording(jnp.asarray(seen[1]), U)
-    theta, log = fit(recorded, method=optax.adam(0.2), updates=60)
+    theta, log = fit(recorded, optimizer=optax.adam(0.2), updates=60)
     assert off(theta) < 0.05 and len(log.rows) == 60 and (np.diff(log.cost) <= 0).all()
 
 
@@ -149,8 +152,8 @@ def test_a_search_that_was_stopped_goes_on_where_it_was(seen, tmp_path):
 
 
 def test_jacobian_and_gradient_agree_with_differences(seen):
-    from backflip.learn.fitting import with_jacobian
     from backflip.learn.identify import _problem
+    from backflip.learn.least_squares import with_jacobian
     from backflip.learn.recording import as_runs
 
     layout, free = lay_out(guess(1.5, 0.4))
@@ -169,14 +172,18 @@ def test_jacobian_and_gradient_agree_with_differences(seen):
 def test_losses_bend_smoothly_and_keep_small_residuals():
     r = jnp.concatenate([jnp.linspace(-20, 20, 81) + 0.013, jnp.array([0.0, 1e-9])])
     for loss in (bf.Huber(1.5), bf.Cauchy(3.0)):
-        slope = jax.vmap(jax.grad(lambda x, loss=loss: loss.bend(x)))(r)
-        wanted = (loss.bend(r + 1e-5) - loss.bend(r - 1e-5)) / 2e-5
-        assert np.allclose(slope, wanted, atol=1e-5) and float(loss.bend(r[-1])) == pytest.approx(1e-9)
-        assert (np.diff(loss.bend(r)[:81]) > 0).all() and float(loss.bend(20.0)) < 8
+        slope = jax.vmap(jax.grad(lambda x, loss=loss: loss.signed_root(x)))(r)
+        wanted = (loss.signed_root(r + 1e-5) - loss.signed_root(r - 1e-5)) / 2e-5
+        assert np.allclose(slope, wanted, atol=1e-5) and float(loss.signed_root(r[-1])) == pytest.approx(1e-9)
+        assert (np.diff(loss.signed_root(r)[:81]) > 0).all() and float(loss.signed_root(20.0)) < 8
 
 
 def test_bounds_hold_whatever_is_tried():
-    theta0 = {"a": bf.positive([1.0, 2.0]), "e": bf.within(0.25, 0, 1), "x": jnp.array([[-3.0]])}
+    theta0 = {
+        "a": bf.bounds.positive([1.0, 2.0]),
+        "e": bf.bounds.interval(0.25, 0, 1),
+        "x": jnp.array([[-3.0]]),
+    }
     layout, free = lay_out(theta0)
     assert layout.names == ("a[0]", "a[1]", "e", "x[0,0]")
     assert np.allclose(layout.flat(layout.theta(free)), [1, 2, 0.25, -3])
@@ -217,15 +224,15 @@ def test_fewer_readings_than_parameters_cannot_tell_them_all():
 def test_outliers_do_not_widen_the_standard_errors_of_a_robust_loss(loss):
     noise = np.random.default_rng(4).normal(size=400)
     spoilt = np.where(np.arange(400) % 10 == 0, 1000.0, noise)
-    assert loss.variance(np.asarray(loss.bend(jnp.asarray(spoilt))), 1) == pytest.approx(1.0, rel=0.4)
+    assert loss.variance(np.asarray(loss.signed_root(jnp.asarray(spoilt))), 1) == pytest.approx(1.0, rel=0.4)
 
 
 GOOD = jnp.zeros((10, 2))
 MISTAKES = {
     "nothing to find": (lambda: fit(GOOD, {"a": ()}), "theta0 is empty"),
     "negative mass": (lambda: guess(-1.0), "positive: the first guess is -1"),
-    "guess outside": (lambda: bf.within(2, 0, 1), "between 0 and 1"),
-    "bounds swapped": (lambda: bf.within(0.5, 1, 0), "the lower first"),
+    "guess outside": (lambda: bf.bounds.interval(2, 0, 1), "between 0 and 1"),
+    "bounds swapped": (lambda: bf.bounds.interval(0.5, 1, 0), "the lower first"),
     "guess not finite": (lambda: fit(GOOD, guess() | {"x": jnp.nan}), 'parameter "x".*finite'),
     "flat readings": (lambda: fit(jnp.zeros(10)), r"shape \(10,\).*\(samples, channels\)"),
     "infinite reading": (lambda: fit(GOOD.at[0, 0].set(jnp.inf)), "infinite.*NaN"),
@@ -235,9 +242,9 @@ MISTAKES = {
     "no model": (lambda: fit(GOOD, model=lambda theta: theta["mass"]), "return a Model"),
     "nothing matters": (lambda: fit(GOOD, model=lambda theta: MODEL), "nothing in theta0 changes"),
     "noise of zero": (lambda: fit(GOOD, noise=0.0), "noise is 0.0"),
-    "robust without noise": (lambda: fit(GOOD, loss=bf.Huber()), "robust.*noise"),
-    "loss by name": (lambda: fit(GOOD, loss="huber"), "give Square"),
-    "method by name": (lambda: fit(GOOD, method="lm"), "levenberg_marquardt"),
+    "robust without noise": (lambda: fit(GOOD, cost=bf.Huber()), "robust.*noise"),
+    "cost by name": (lambda: fit(GOOD, cost="huber"), "give Square"),
+    "optimizer by name": (lambda: fit(GOOD, optimizer="lm"), "levenberg_marquardt"),
     "no ease": (lambda: bf.levenberg_marquardt(ease=1.0), "ease is 1.0"),
     "prior of zero": (lambda: fit(GOOD, prior=0.0), "prior is 0.0"),
     "no updates": (lambda: fit(GOOD, updates=0), "at least 1"),
@@ -248,7 +255,7 @@ MISTAKES = {
     "half a step": (lambda: bf.Recording(GOOD, every=0.5), "every is 0.5"),
     "mean of nothing": (lambda: bf.Recording(GOOD, averaged=(2,)), "no channel 2"),
     "windows of nothing": (
-        lambda: bf.windows(bf.Recording(GOOD, None, bf.rest(MODEL)), bf.rest(MODEL), 11), "1 to 10",
+        lambda: bf.Recording(GOOD, None, bf.rest(MODEL)).windows(bf.rest(MODEL), 11), "1 to 10",
     ),
     "width of a loss": (lambda: bf.Cauchy(0.0), "Cauchy: width"),
 }  # fmt: skip

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.solve import Delassus, Rows, Solver
+from backflip.solve import Delassus, Layout, Rows, Solver
 
 
 class Floats(NamedTuple):
@@ -27,9 +27,10 @@ def rows_of(x: Floats) -> Rows:
         lower=x.lower,
         upper=x.upper,
         softness=x.softness,
-        friction=(x.friction,),
+        friction=x.friction.reshape(-1),
         min_diagonal=zero + 1e-9,
         initial_impulse=zero,
+        layout=Layout((("scalar", len(x.lower)),), (x.friction.shape,)),
     )
 
 

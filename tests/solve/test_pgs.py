@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear, nnls
 
-from backflip.solve import PGS, Cone, Delassus, Pyramid, Rows
+from backflip.solve import PGS, Cone, Delassus, Layout, Pyramid, Rows
 
 quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
@@ -27,9 +27,10 @@ def rows(target, lower=(), upper=(), friction=(), softness=None, initial=None) -
         lower=jnp.asarray(lower, float),
         upper=jnp.asarray(upper, float),
         softness=zero if softness is None else jnp.asarray(softness),
-        friction=tuple(jnp.asarray(mu, float) for mu in friction),
+        friction=jnp.concatenate([jnp.ravel(jnp.asarray(mu, float)) for mu in friction] or [jnp.zeros(0)]),
         min_diagonal=zero,
         initial_impulse=zero if initial is None else jnp.asarray(initial),
+        layout=Layout((("scalar", len(lower)),), tuple(jnp.shape(mu) for mu in friction)),
     )
 
 

@@ -7,6 +7,7 @@ never knows models, states, costs, time steps
 """
 
 from backflip.control.networks import GRU, LSTM, MLP, Elman
-from backflip.control.signals import clock, play
+from backflip.control.policy import Policy
+from backflip.control.signals import clock, open_loop
 
-__all__ = ["GRU", "LSTM", "MLP", "Elman", "clock", "play"]
+__all__ = ["GRU", "LSTM", "MLP", "Elman", "Policy", "clock", "open_loop"]

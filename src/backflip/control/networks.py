@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from backflip.control.policy import Policy
+
 
 def _silent(inputs: int, outputs: int) -> eqx.nn.Linear:
     """A dense layer of zeros."""
@@ -15,7 +17,7 @@ def _silent(inputs: int, outputs: int) -> eqx.nn.Linear:
     return jax.tree.map(jnp.zeros_like, layer)
 
 
-class MLP(eqx.Module):
+class MLP(Policy):
     """Dense layers without memory; with `skip` a second output layer reads the input and is added."""
 
     hidden: tuple[eqx.nn.Linear, ...]
@@ -51,7 +53,7 @@ class MLP(eqx.Module):
         return (u if self.skip is None else u + self.skip(observation)), memory
 
 
-class Elman(eqx.Module):
+class Elman(Policy):
     """h' = tanh(W s + U h + b), u = V h' + c: the recurrent connection h of Degrave et al., eq. (3)."""
 
     read: eqx.nn.Linear
@@ -74,7 +76,7 @@ class Elman(eqx.Module):
         return self.top(memory), memory
 
 
-class GRU(eqx.Module):
+class GRU(Policy):
     """A gated recurrent unit and a dense layer on its state."""
 
     cell: eqx.nn.GRUCell
@@ -94,7 +96,7 @@ class GRU(eqx.Module):
         return self.top(memory), memory
 
 
-class LSTM(eqx.Module):
+class LSTM(Policy):
     """A long short-term memory and a dense layer on its state."""
 
     cell: eqx.nn.LSTMCell

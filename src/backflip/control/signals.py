@@ -14,9 +14,9 @@ def clock(steps: int, dt: float, frequency: float, ahead: Array | float = 0.0) -
     return jnp.stack([jnp.sin(phase), jnp.cos(phase)], -1)
 
 
-def play(policy: Callable[[Array, Any], tuple[Array, Any]], signal: Array) -> Array:
+def open_loop(policy: Callable[[Array, Any], tuple[Array, Any]], signal: Array) -> Array:
     """(steps, controls) what a policy without memory answers to a signal (steps, inputs), all at once.
 
-    An open loop does not wait for the simulation; `rollout` plays the result as it is.
+    The result does not depend on the simulation; give it to `rollout` in place of a policy.
     """
     return jax.vmap(lambda now: policy(now, None)[0])(signal)

@@ -6,15 +6,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.dynamics.contacts import Contacts, tangents
-from backflip.dynamics.joints import Coordinates, Joints, row_pair
+from backflip.dynamics.contacts import Contacts, collide, tangents
+from backflip.dynamics.joints import Joints, row_pair
+from backflip.dynamics.midstep import MidStep
+from backflip.dynamics.tree import delassus
 from backflip.math import cross, dot, norm, saturate
-from backflip.model import Bodies, Model
-from backflip.solve import Rows, impact, soften
+from backflip.model import Bodies
+from backflip.solve import Delassus, Rows, impact, soften
 
 
 class Block(NamedTuple):
-    """Some rows of one sort, before they are laid together."""
+    """Rows of one sort."""
 
     a: np.ndarray
     b: np.ndarray
@@ -23,153 +25,188 @@ class Block(NamedTuple):
     J_B: Array
     """(r, 6)"""
     target: Array
-    lower: Array
-    upper: Array
-    early: Array
-    """(r,)"""
-    reuse: Array
-    """(r,) whether last step's impulse is a good start"""
-    spare: np.ndarray
+    """(r,) [m/s] or [rad/s]"""
+    lead_time: Array
+    """(r,) [s] how long before mid-step its impulse acts"""
+    warm: Array
+    """(r,) whether last step's impulse is a good initial guess"""
+    redundant: np.ndarray
     """(r,) whether the tree may hold already what the row holds"""
 
 
-def limit_block(model: Model, moves: Coordinates, smooth: Array, before: Array, dt: float) -> Block:
-    """Coordinates that stop at their ends, a row each: its gap is the smaller of q − lower and upper − q."""
+class Bounded(NamedTuple):
+    """Scalar rows with the bounds of their impulses."""
+
+    block: Block
+    lower: Array
+    upper: Array
+    """(r,) [N s] or [N m s]"""
+
+
+class System(NamedTuple):
+    """All rows of a step, ready to be solved."""
+
+    rows: Rows
+    delassus: Delassus
+    J: Array
+    """(r, n, 6) row velocity per body twist"""
+    lead_time: Array
+    """(r,) [s]"""
+
+
+def assemble(mid: MidStep, force: Array) -> System | None:
+    """The rows of a model; `force` (r,) are those of the last step. None where there are no rows."""
+    layout, dt = mid.model.topology.layout, mid.dt
+    if not layout.rows:
+        return None
+    moving = mid.motion._replace(v=mid.free[:, :3], w=mid.free[:, 3:])
+    contacts = collide(mid.model, mid.bodies, moving, dt)
+    scalars = [limit_rows(mid), servo_rows(mid), held_rows(mid, "loop"), held_rows(mid, "soft")]
+    present = [bounded for bounded in scalars if bounded is not None]
+    blocks = [bounded.block for bounded in present]
+    block = _concatenate(blocks if contacts is None else [*blocks, contact_rows(mid, contacts)])
+    J = _dense(block, mid.bodies.mass)
+    A = delassus(mid.branches, J)
+    softness, target = _soften(mid, block.target, A.diagonal())
+    none = jnp.zeros(0, target.dtype)
+    rows = Rows(
+        target=target,
+        lower=jnp.concatenate([bounded.lower for bounded in present] or [none]),
+        upper=jnp.concatenate([bounded.upper for bounded in present] or [none]),
+        softness=softness,
+        friction=none if contacts is None else contacts.friction,
+        min_diagonal=_free_diagonal(mid.bodies, block) * _rounding(block.redundant, target.dtype),
+        initial_impulse=jnp.where(block.warm, force * dt, 0),
+        layout=layout,
+    )
+    return System(rows, A, J, block.lead_time)
+
+
+def limit_rows(mid: MidStep) -> Bounded | None:
+    """Coordinates stopped at their limits, a row each: the gap is the smaller of q − lower and upper − q."""
+    model, q = mid.model, mid.coordinates
+    if not model.topology.limits:
+        return None
     c = np.array(model.topology.limits, int)
-    under, over = moves.angle[c] - model.lower[c], model.upper[c] - moves.angle[c]
+    under, over = q.position[c] - model.lower[c], model.upper[c] - q.position[c]
     gap, sign = jnp.minimum(under, over), jnp.where(under < over, 1, -1).astype(under.dtype)
-    J_A, J_B = sign[:, None] * moves.J_A[c], sign[:, None] * moves.J_B[c]
-    rate, earlier = (_rate(moves.a[c], moves.b[c], J_A, J_B, twist) for twist in (smooth, before))
-    hit = impact(gap, rate, earlier, jnp.zeros_like(gap), dt * norm(model.gravity), dt)
-    ends = jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf)
-    spare = np.zeros(len(c), bool)
-    return Block(moves.a[c], moves.b[c], J_A, J_B, hit.target, *ends, hit.lead_time, hit.warm, spare)
+    J_A, J_B = sign[:, None] * q.J_A[c], sign[:, None] * q.J_B[c]
+    rate, rate_before = _rates(mid, q.a[c], q.b[c], J_A, J_B)
+    hit = impact(gap, rate, rate_before, jnp.zeros_like(gap), mid.dt * norm(model.gravity), mid.dt)
+    necessary = np.zeros(len(c), bool)
+    block = Block(q.a[c], q.b[c], J_A, J_B, hit.target, hit.lead_time, hit.warm, necessary)
+    return Bounded(block, jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf))
 
 
-def servo_block(model: Model, moves: Coordinates, u: Array, dt: float) -> Block:
-    """Joint velocity gain · (u − angle), at most max_velocity, reached within ± max_torque · dt."""
+def servo_rows(mid: MidStep) -> Bounded | None:
+    """Joint velocity gain · (u − position), at most max_velocity, reached within ± max_torque · dt."""
+    model, q = mid.model, mid.coordinates
     facts = model.topology
     place = np.array(facts.of_kind("servo"), int)
+    if not len(place):
+        return None
     c = np.array([facts.actuators[i].index for i in place], int)
-    wanted = saturate(model.gain * (u[place] - moves.angle[c]), model.max_velocity)
-    most = model.max_torque * dt
-    no, yes = jnp.zeros_like(wanted), jnp.ones(wanted.shape, bool)
-    spare = np.zeros(len(c), bool)
-    return Block(moves.a[c], moves.b[c], moves.J_A[c], moves.J_B[c], wanted, -most, most, no, yes, spare)
+    wanted = saturate(model.gain * (mid.u[place] - q.position[c]), model.max_velocity)
+    most = model.max_torque * mid.dt
+    zero, warm, necessary = jnp.zeros_like(wanted), jnp.ones(wanted.shape, bool), np.zeros(len(c), bool)
+    block = Block(q.a[c], q.b[c], q.J_A[c], q.J_B[c], wanted, zero, warm, necessary)
+    return Bounded(block, -most, most)
 
 
-def held_block(model: Model, joints: dict[str, Joints], role: str, dt: float) -> Block | None:
-    """Rows of the joints that are not part of the tree; a soft joint's target holds its bare error."""
+def held_rows(mid: MidStep, role: str) -> Bounded | None:
+    """Rows of the joints that are not part of the tree; the target of soft ones is their error, negative."""
+    facts = mid.model.topology.joints
     blocks = []
-    for kind in joints.values():
-        mine = np.array([model.topology.joints[j].role == role for j in kind.which])
-        if not mine.any():
-            continue
-        some = Joints._make(x[mine] for x in kind)
-        J_A, J_B = row_pair(some, some.holds)
-        wanted = some.bias(dt) if role == "loop" else -some.error
-        target = jnp.stack([dot(some.holds[..., k], wanted) for k in range(some.holds.shape[-1])], -1)
-        target = target.reshape(-1)
-        count = some.holds.shape[-1]
-        free = jnp.full_like(target, jnp.inf)
-        a, b = np.repeat(some.a, count), np.repeat(some.b, count)
-        yes = jnp.ones(target.shape, bool)
-        zero, spare = jnp.zeros_like(target), np.ones(len(a), bool)
-        blocks.append(Block(a, b, J_A, J_B, target, -free, free, zero, yes, spare))
-    return _lay(blocks) if blocks else None
+    for joints in mid.joints.values():
+        own = np.array([facts[j].role == role for j in joints.joint])
+        if own.any():
+            blocks.append(_held_block(Joints._make(x[own] for x in joints), role, mid.dt))
+    if not blocks:
+        return None
+    block = _concatenate(blocks)
+    infinite = jnp.full_like(block.target, jnp.inf)
+    return Bounded(block, -infinite, infinite)
 
 
-def soft_joints(model: Model, joints: dict[str, Joints]) -> np.ndarray:
-    """The joint (r,) that each row of the soft block belongs to."""
-    facts = model.topology.joints
-    return np.array(
-        [
-            j
-            for k in joints.values()
-            for j in k.which
-            if facts[j].role == "soft"
-            for _ in range(k.holds.shape[-1])
-        ],
-        int,
-    )
+def _held_block(joints: Joints, role: str, dt: float) -> Block:
+    J_A, J_B = row_pair(joints, joints.held)
+    count = joints.held.shape[-1]
+    wanted = joints.bias(dt) if role == "loop" else -joints.error
+    target = jnp.stack([dot(joints.held[..., k], wanted) for k in range(count)], -1).reshape(-1)
+    a, b = np.repeat(joints.a, count), np.repeat(joints.b, count)
+    warm, redundant = jnp.ones(target.shape, bool), np.ones(len(a), bool)
+    return Block(a, b, J_A, J_B, target, jnp.zeros_like(target), warm, redundant)
 
 
-def contact_block(model: Model, touch: Contacts, smooth: Array, before: Array, dt: float) -> Block:
+def contact_rows(mid: MidStep, contacts: Contacts) -> Block:
     """Three rows per contact: the normal, then two tangents that want no sliding."""
-    frame = jnp.stack([touch.normal, *tangents(touch.normal)], 1)
-    J_A = -jnp.concatenate([frame, cross(touch.arm_A[:, None], frame)], -1)
-    J_B = jnp.concatenate([frame, cross(touch.arm_B[:, None], frame)], -1)
-    rate, earlier = (_rate(touch.a, touch.b, J_A[:, 0], J_B[:, 0], twist) for twist in (smooth, before))
-    hit = impact(touch.gap, rate, earlier, touch.restitution, dt * norm(model.gravity), dt)
+    frame = jnp.stack([contacts.normal, *tangents(contacts.normal)], 1)
+    J_A = -jnp.concatenate([frame, cross(contacts.arm_A[:, None], frame)], -1)
+    J_B = jnp.concatenate([frame, cross(contacts.arm_B[:, None], frame)], -1)
+    rate, rate_before = _rates(mid, contacts.a, contacts.b, J_A[:, 0], J_B[:, 0])
+    threshold = mid.dt * norm(mid.model.gravity)
+    hit = impact(contacts.gap, rate, rate_before, contacts.restitution, threshold, mid.dt)
     zero = jnp.zeros_like(hit.target)
     target = jnp.stack([hit.target, zero, zero], -1).reshape(-1)
-    early, reuse = (jnp.repeat(x, 3) for x in (hit.lead_time, hit.warm))
-    a, b = np.repeat(touch.a, 3), np.repeat(touch.b, 3)
-    none = jnp.zeros(0, target.dtype)
-    rows = J_A.reshape(-1, 6), J_B.reshape(-1, 6)
-    return Block(a, b, *rows, target, none, none, early, reuse, np.zeros(len(a), bool))
+    lead_time, warm = (jnp.repeat(x, 3) for x in (hit.lead_time, hit.warm))
+    a, b = np.repeat(contacts.a, 3), np.repeat(contacts.b, 3)
+    necessary = np.zeros(len(a), bool)
+    return Block(a, b, J_A.reshape(-1, 6), J_B.reshape(-1, 6), target, lead_time, warm, necessary)
 
 
-def _rate(a: np.ndarray, b: np.ndarray, J_A: Array, J_B: Array, twist: Array) -> Array:
-    twist = jnp.concatenate([twist, jnp.zeros((1, 6), twist.dtype)])
-    return dot(J_A, twist[a]) + dot(J_B, twist[b])
+def _rates(mid: MidStep, a: np.ndarray, b: np.ndarray, J_A: Array, J_B: Array) -> tuple[Array, Array]:
+    """Row velocities (r,) with all forces applied, and before."""
+
+    def rate(twist: Array) -> Array:
+        twist = jnp.concatenate([twist, jnp.zeros((1, 6), twist.dtype)])
+        return dot(J_A, twist[a]) + dot(J_B, twist[b])
+
+    return rate(mid.free), rate(mid.motion.twist)
 
 
-def _lay(blocks: list[Block]) -> Block:
-    """Blocks laid together in order."""
+def _concatenate(blocks: list[Block]) -> Block:
     columns = zip(*blocks, strict=True)
     return Block._make(
         np.concatenate(c) if isinstance(c[0], np.ndarray) else jnp.concatenate(c) for c in columns
     )
 
 
-def lay_rows(
-    bodies: Bodies, blocks: list[Block], force: Array, friction: tuple[Array, ...], dt: float
-) -> tuple[Rows, Array, Array]:
-    """Rows from blocks whose last is the contacts' (if there are any), their J (r, n, 6) and lead times."""
-    all_rows = _lay(blocks)
-    n = bodies.mass.shape[0]
-    on_A = jnp.asarray(all_rows.a[:, None] == np.arange(n), bodies.mass.dtype)
-    on_B = jnp.asarray(all_rows.b[:, None] == np.arange(n), bodies.mass.dtype)
-    J = on_A[..., None] * all_rows.J_A[:, None] + on_B[..., None] * all_rows.J_B[:, None]
-    rows = Rows(
-        target=all_rows.target,
-        lower=all_rows.lower,
-        upper=all_rows.upper,
-        softness=jnp.zeros_like(all_rows.target),
-        friction=friction,
-        min_diagonal=_bare(bodies, all_rows) * _rounding(all_rows.spare, bodies.mass.dtype),
-        initial_impulse=jnp.where(all_rows.reuse, force * dt, 0),
-    )
-    return rows, J, all_rows.early
+def _dense(block: Block, mass: Array) -> Array:
+    """J (r, n, 6) from the two bodies of every row."""
+    on_A, on_B = (jnp.asarray(end[:, None] == np.arange(len(mass)), mass.dtype) for end in (block.a, block.b))
+    return on_A[..., None] * block.J_A[:, None] + on_B[..., None] * block.J_B[:, None]
 
 
-def _rounding(spare: np.ndarray, dtype) -> Array:
-    """(r,) the part of a row's bare A that can be rounding, or misalignment where a row may be spare."""
+def _rounding(redundant: np.ndarray, dtype) -> Array:
+    """(r,) the part of a row's free A that can be rounding, or misalignment where a row may be redundant."""
     eps = jnp.finfo(dtype).eps
-    return jnp.asarray(np.where(spare, eps**0.5, 32 * eps), dtype)
+    return jnp.asarray(np.where(redundant, eps**0.5, 32 * eps), dtype)
 
 
-def _bare(bodies: Bodies, rows: Block) -> Array:
-    """About J M⁻¹ Jᵀ (r,) as if the bodies were free, and no less."""
-    light = jnp.concatenate([1 / bodies.mass, jnp.zeros(1, bodies.mass.dtype)])
-    nimble = jnp.trace(bodies.inverse_inertia, axis1=-2, axis2=-1)
-    nimble = jnp.concatenate([nimble, jnp.zeros(1, nimble.dtype)])
+def _free_diagonal(bodies: Bodies, block: Block) -> Array:
+    """An upper bound of J M⁻¹ Jᵀ (r,), as if the bodies were free."""
+    linear = jnp.concatenate([1 / bodies.mass, jnp.zeros(1, bodies.mass.dtype)])
+    angular = jnp.trace(bodies.inverse_inertia, axis1=-2, axis2=-1)
+    angular = jnp.concatenate([angular, jnp.zeros(1, angular.dtype)])
 
     def one(J: Array, body: np.ndarray) -> Array:
         push, turn = J[:, :3], J[:, 3:]
-        return light[body] * dot(push, push) + nimble[body] * dot(turn, turn)
+        return linear[body] * dot(push, push) + angular[body] * dot(turn, turn)
 
-    return one(rows.J_A, rows.a) + one(rows.J_B, rows.b)
+    return one(block.J_A, block.a) + one(block.J_B, block.b)
 
 
-def soften_rows(model: Model, rows: Rows, joint: np.ndarray, first: int, diagonal: Array, dt: float) -> Rows:
-    """Give the soft block, which starts at row `first`, its softness and error rate; diagonal (r,) is A's."""
-    if not len(joint):
-        return rows
-    place = np.arange(first, first + len(joint))
-    gamma, rate = soften(model.frequency[joint], model.damping_ratio[joint], diagonal[place], dt)
-    return rows._replace(
-        softness=rows.softness.at[place].set(gamma),
-        target=rows.target.at[place].multiply(rate, unique_indices=True),
-    )
+def _soften(mid: MidStep, target: Array, diagonal: Array) -> tuple[Array, Array]:
+    """Softness and targets (r,), once the diagonal of A is known: those of soft joints follow from it."""
+    softness = jnp.zeros_like(target)
+    place = np.r_[mid.model.topology.layout.block("soft")]
+    if not len(place):
+        return softness, target
+    model, facts = mid.model, mid.model.topology.joints
+    soft = [
+        np.repeat([j for j in joints.joint if facts[j].role == "soft"], 6 - kind.freedoms)
+        for kind, joints in mid.joints.items()
+    ]
+    joint = np.concatenate(soft).astype(int)
+    gamma, rate = soften(model.frequency[joint], model.damping_ratio[joint], diagonal[place], mid.dt)
+    return softness.at[place].set(gamma), target.at[place].multiply(rate, unique_indices=True)

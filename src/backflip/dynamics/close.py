@@ -22,9 +22,9 @@ def close(model: Model, bodies: Bodies, at: Motion) -> Motion:
     joints = all_joints(model, bodies, at, jnp.zeros_like(at.w))
     shift = jnp.zeros_like(at.p)
     for group in facts.groups:
-        if group.joints[0] >= 0:
+        if group.kind:
             kind = joints[group.kind]
-            place = np.searchsorted(kind.which, group.joints)
+            place = kind.at(group.joints)
             open_ = jnp.asarray(group.signs, at.p.dtype)[:, None] * kind.error[place, :3]
             parents = np.array(group.parents)
             carried = jnp.where(parents[:, None] == WORLD, 0, shift[parents])

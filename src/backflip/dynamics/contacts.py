@@ -31,8 +31,7 @@ class Contacts(NamedTuple):
     arm_A: Array
     arm_B: Array
     """(k, 3) [m] contact point from the centres of mass, in W"""
-    friction: tuple[Array, ...]
-    """(m, c) for every m patches of c contacts"""
+    friction: Array
     restitution: Array
     """(k,)"""
 
@@ -40,7 +39,7 @@ class Contacts(NamedTuple):
 def contact_shapes(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The two shapes (k,) of every candidate contact."""
     groups = model.topology.pair_groups
-    pairs = [np.repeat(group.pairs, PAIRS[group.kinds].count, 0) for group in groups]
+    pairs = [np.repeat(group.pairs, group.count, 0) for group in groups]
     both = np.concatenate(pairs) if pairs else np.zeros((0, 2), int)
     return both[:, 0], both[:, 1]
 
@@ -54,10 +53,7 @@ def collide(model: Model, bodies: Bodies, at: Motion, dt: float) -> Contacts | N
     body = np.array([s.body for s in model.topology.shapes])
     i, k = contact_shapes(model)
     friction, restitution = _materials(model, i, k)
-    sizes = [(len(group.pairs), PAIRS[group.kinds].count) for group in model.topology.pair_groups]
-    ends = np.cumsum([m * c for m, c in sizes])[:-1]
-    patches = tuple(x.reshape(size) for x, size in zip(jnp.split(friction, ends), sizes, strict=True))
-    return Contacts(body[i], body[k], gap, normal, arm_A, arm_B, patches, restitution)
+    return Contacts(body[i], body[k], gap, normal, arm_A, arm_B, friction, restitution)
 
 
 def _materials(model: Model, i: np.ndarray, k: np.ndarray) -> tuple[Array, Array]:
@@ -94,7 +90,7 @@ def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, A
             back = early[:, None]
             p_WB = p[b] - back * v[b]
             R_WB = rotate(-back * w[b], R[b]) if moving else R[b]
-            return p_WB, p_WB + matvec(R_WB, bodies.p_BS[shapes]), matmul(R_WB, model.R_BS[shapes])
+            return p_WB, p_WB + matvec(R_WB, bodies.p_CS[shapes]), matmul(R_WB, model.R_BS[shapes])
 
         p_A, p_WA, R_WA = place(i)
         p_B, p_WB, R_WB = place(k)
@@ -146,8 +142,7 @@ def contact_forces(model: Model, bodies: Bodies, at: Motion, force: Array) -> Ar
     touch = collide(model, bodies, at._replace(v=jnp.zeros_like(at.v), w=jnp.zeros_like(at.w)), 1.0)
     if touch is None:
         return total
-    k = touch.gap.shape[0]
-    along = force[force.shape[0] - 3 * k :].reshape(k, 3)
+    along = model.topology.layout.by_contact(force)
     first, second = tangents(touch.normal)
     on_B = along[:, :1] * touch.normal + along[:, 1:2] * first + along[:, 2:] * second
     i, j = contact_shapes(model)

@@ -42,7 +42,7 @@ def joint_error(model: Model, state: State) -> Array:
         return jnp.zeros(0, state.p_WB.dtype)
     at = Motion(state.p_WB, state.R_WB, state.v_WB, state.w_WB)
     joints = all_joints(model, bodies_of(model), at, jnp.zeros_like(at.w))
-    order = jnp.argsort(jnp.concatenate([jnp.asarray(k.which) for k in joints.values()]))
+    order = jnp.argsort(jnp.concatenate([jnp.asarray(k.joint) for k in joints.values()]))
     return jnp.concatenate([norm(k.error[:, :3]) for k in joints.values()])[order]
 
 
@@ -55,8 +55,7 @@ def penetration(model: Model, state: State) -> Array:
 
 def servo_torque(model: Model, state: State) -> Array:
     """What each servo gave over the last step (f,) [N m] or [N], mean."""
-    first = len(model.topology.limits)
-    return state.force[first : first + len(model.topology.of_kind("servo"))]
+    return state.force[model.topology.layout.block("servo")]
 
 
 def servo_power(model: Model, before: State, after: State) -> Array:

@@ -17,7 +17,8 @@ from backflip.dynamics.joints import Joints
 from backflip.dynamics.motion import Motion
 from backflip.math import cross, gram, matmul, matvec, skew, transpose, vecmat, whiten
 from backflip.model import Bodies, Topology
-from backflip.model.facts import FREEDOMS, WORLD, Group
+from backflip.model.facts import WORLD, Group
+from backflip.model.joints import JointKind
 from backflip.solve import Delassus
 
 
@@ -47,8 +48,8 @@ class Branch(NamedTuple):
 
 
 def branches_of(
-    facts: Topology, bodies: Bodies, at: Motion, inertia: Array, joints: dict[str, Joints],
-    drag: dict[str, Array], dt: float,
+    facts: Topology, bodies: Bodies, at: Motion, inertia: Array, joints: dict[JointKind, Joints],
+    drag: dict[JointKind, Array], dt: float,
 ) -> tuple[Branch, ...]:  # fmt: skip
     """Eliminate from the leaves inwards.
 
@@ -60,7 +61,7 @@ def branches_of(
         index, parents = np.array(group.bodies), np.array(group.parents)
         S, bias, extra = _joint_of(group, at, joints, drag, dt)
         here = inertia[index]
-        if group.kind == "free":
+        if group.freedoms == 6:
             U, D = here, here
         else:
             U = matmul(here, S)
@@ -76,21 +77,21 @@ def branches_of(
 
 
 def _joint_of(
-    group: Group, at: Motion, joints: dict[str, Joints], drag: dict[str, Array], dt: float
+    group: Group, at: Motion, joints: dict[JointKind, Joints], drag: dict[JointKind, Array], dt: float
 ) -> tuple[Array, Array, Array]:
     """S (k, 6, f), bias (k, 6) and drag (k, f) at the children's centres of mass."""
     index, count = np.array(group.bodies), len(group.bodies)
     dtype = at.p.dtype
-    f = FREEDOMS[group.kind]
-    if group.joints[0] < 0:
-        free = np.eye(6)[:, [0, 2, 4]] if group.kind == "planar" else np.eye(6)
+    f = group.freedoms
+    if group.kind is None:
+        free = np.eye(6)[:, [0, 2, 4]] if f == 3 else np.eye(6)
         S = jnp.broadcast_to(jnp.asarray(free, dtype), (count, 6, f))
         return S, jnp.zeros((count, 6), dtype), jnp.zeros((count, f), dtype)
     kind = joints[group.kind]
-    place = np.searchsorted(kind.which, group.joints)
+    place = kind.at(group.joints)
     sign = jnp.asarray(group.signs, dtype)[:, None]
     arm = at.p[index] - kind.pivot[place]
-    columns = [sign * _shift(kind.freedoms[place, :, k], arm) for k in range(f)]
+    columns = [sign * _shift(kind.free[place, :, k], arm) for k in range(f)]
     S = jnp.stack(columns, -1) if f else jnp.zeros((count, 6, 0), dtype)
     return S, sign * _shift(kind.bias(dt)[place], arm), drag[group.kind][place]
 
@@ -125,7 +126,7 @@ def _carry_inertia(I: Array, d: Array) -> Array:
     return jnp.concatenate([top, jnp.concatenate([transpose(B_moved), C_moved], -1)], -2)
 
 
-def velocities(branches: tuple[Branch, ...], momentum: Array, effort: dict[int, Array]) -> Array:
+def velocities(branches: tuple[Branch, ...], momentum: Array, effort: list[Array]) -> Array:
     """Twists (n, 6) for body momenta (n, 6), joints closed; `effort` (k, f) by branch: joint impulses."""
     pulls = []
     for i, branch in reversed(list(enumerate(branches))):

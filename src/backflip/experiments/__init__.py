@@ -5,36 +5,38 @@ goes out    files in the folder, a result to keep, Claims re-measured from the f
 may touch   the public backflip API, view, robots, keep; files and clocks
 never knows how the engine works inside
 
-An experiment is a module of this folder that fits `base.Experiment`.
+An experiment is a module that fits `base.Experiment`, in the folder of its subject.
 """
 
 import importlib
 from difflib import get_close_matches
 from typing import cast
 
-from backflip.experiments.base import Claim, Experiment, Progress
+from backflip.experiments.base import Claim, Experiment, Progress, Unable
 
-__all__ = ["NAMES", "Claim", "Experiment", "Progress", "load", "unknown"]
+__all__ = ["NAMES", "Claim", "Experiment", "Progress", "Unable", "load", "unknown"]
 
-NAMES = (
-    "ball",
-    "arm-fixed",
-    "arm-random",
-    "gait",
-    "gait-lifelike",
-    "gait-sensors",
-    "push-box",
-    "chain-mass",
-    "identify-robot",
-)
-"""Every experiment, in the order in which they are told and run."""
+FOLDERS = {
+    "ball": "ball",
+    "arm-fixed": "arm",
+    "arm-random": "arm",
+    "gait": "quadruped",
+    "gait-lifelike": "quadruped",
+    "gait-sensors": "quadruped",
+    "push-box": "push_box",
+    "chain-mass": "chain",
+    "identify-robot": "quadruped",
+}
+"""Every experiment and the folder of its module, in the order in which they are told and run."""
+NAMES = tuple(FOLDERS)
 
 
 def load(name: str) -> Experiment:
     """The experiment of that name; its module is imported only now."""
     if name not in NAMES:
         raise ValueError(unknown(name))
-    return cast(Experiment, importlib.import_module(f"backflip.experiments.{name.replace('-', '_')}"))
+    module = f"backflip.experiments.{FOLDERS[name]}.{name.replace('-', '_')}"
+    return cast(Experiment, importlib.import_module(module))
 
 
 def unknown(name: str) -> str:

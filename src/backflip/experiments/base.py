@@ -1,4 +1,4 @@
-"""What every experiment shares: its protocol, and how results are kept."""
+"""What every experiment has in common: its protocol, its claims, and how results are written and read."""
 
 import json
 import subprocess
@@ -9,11 +9,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from backflip.keep.files import replacing
-from backflip.keep.progress import Progress
+from backflip.storage.files import write_atomically
+from backflip.storage.progress import Progress
 
 UNKNOWN = "unknown"
 """Stands for a revision or version that cannot be found out."""
+
+
+class Unable(ValueError):
+    """Something cannot be done here; the text names the culprit and says what to do."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,11 @@ class Claim:
     measured: str
     """what was measured, in the same units"""
     ok: bool
+    """whether that is enough"""
+
+    def __post_init__(self) -> None:
+        # a comparison of arrays gives numpy's or JAX's bool, which JSON does not know
+        object.__setattr__(self, "ok", bool(self.ok))
 
 
 class Experiment(Protocol):
@@ -66,9 +75,36 @@ def save_result(
         **result,
     }
     text = json.dumps(_finite(json.loads(json.dumps(record, default=_plain))), indent=2)
-    with replacing(path) as draft:
-        draft.write_text(text + "\n", encoding="utf-8")
+    write_text(path, text + "\n")
     return json.loads(text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    with write_atomically(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+class _Record(dict):
+    """A result whose missing entries are named together with its file."""
+
+    path: Path
+
+    def __missing__(self, key: str) -> Any:
+        raise Unable(f"{self.path}: it has no {key!r}; run the experiment again")
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """What a run has written; Unable names a file that is broken."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as reason:
+        raise Unable(f"{path}: it is not whole ({reason}); run the experiment again") from reason
+    if not isinstance(entries, dict):
+        raise Unable(f"{path}: it is no result; run the experiment again")
+    record = _Record(entries)
+    record.path = path
+    return record
 
 
 def revision() -> str:

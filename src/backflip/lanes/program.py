@@ -14,13 +14,12 @@ import numpy as np
 from jax.extend import core
 
 from backflip.lanes import machine
+from backflip.lanes.backend import backend
 from backflip.lanes.emit import Uncovered
 from backflip.lanes.kernel import kernel_ir
+from backflip.lanes.notice import if_slow
+from backflip.lanes.target import target
 from backflip.lanes.words import text_of
-
-asked = jax.make_user_context(None)
-"""The backend chosen for a while. Part of the key under which JAX keeps what it has traced: a function traced
-with one backend is traced again with the other."""
 
 
 class Program:
@@ -28,26 +27,23 @@ class Program:
 
     def __init__(
         self, closed: core.ClosedJaxpr | None, ins: Sequence[Any], outs: Sequence[Any], source: Any = None,
-        spent: int = 0,
+        spent: int = 0, name: str = "a function",
     ):  # fmt: skip
         self._closed, self._source = closed, source
         self.ins, self.outs = tuple(ins), tuple(outs)
         self.spent = spent
         """the first argument that nobody is likely to need again: of a derivative, the first (co)tangent"""
+        self.name = name
+        """for people"""
         self._derived: dict[Any, Program] = {}
         self._names: dict[Any, str | None] = {}
         self.eager: dict[Any, Any] = {}
         """functions of JAX that run it outside of jit, by what they are asked for"""
 
     @classmethod
-    def of(cls, closed: core.ClosedJaxpr) -> "Program":
+    def of(cls, closed: core.ClosedJaxpr, name: str = "a function") -> "Program":
         """The program of a closed jaxpr."""
-        return cls(closed, closed.in_avals, closed.out_avals)
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether derivatives are compiled by lanes too: those of derivatives are left to XLA."""
-        return self._source is None
+        return cls(closed, closed.in_avals, closed.out_avals, name=name)
 
     @cached_property
     def closed(self) -> core.ClosedJaxpr:
@@ -122,10 +118,12 @@ class Program:
             digest = "" if self._by_hand else hashlib.sha256(f"{self.digest} {how}".encode()).hexdigest()
 
             def trace() -> core.ClosedJaxpr:
-                with asked("xla"):
+                with backend("xla"):
                     return jax.make_jaxpr(f)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in ins))
 
-            self._derived[how] = Program(None, ins, outs, (digest, trace), spent=len(self.ins))
+            name = f"the {'gradient' if how[0] == 'pullback' else 'tangent'} of {self.name}"
+            made = Program(None, ins, outs, (digest, trace), spent=len(self.ins), name=name)
+            self._derived.setdefault(how, made)  # another thread may have been quicker
         return self._derived[how]
 
     def _trace_pullbacks(self) -> None:
@@ -141,11 +139,11 @@ class Program:
         None if it is not covered: that is said once.
         """
         lanes = 1 if size is None or size == 1 else machine.lane_count(self._float_size)
-        how = (shared, size is not None, lanes, machine.thread_limit())
+        how = (shared, size is not None, lanes, machine.thread_limit(), target())
         if how not in self._names:
-            key = machine.key_of(self.digest, repr(how))
+            key = machine.key_of(self.digest, repr(how[:4]))
             try:
-                with _no_garbage():
+                with _no_garbage(), if_slow(f"{self.name} for {lanes} robot{'s' * (lanes > 1)} at a time"):
                     self._names[how] = machine.register(
                         key,
                         lambda: kernel_ir(self.closed, shared, size is not None, lanes, how[3]),

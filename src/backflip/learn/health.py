@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics import Scheme, servo_torque, step
-from backflip.learn.watch import Watcher, value_of, watching
+from backflip.learn.probe import Probe, probing, value_of
 from backflip.math import matmul, orthonormal, rotate, transpose
 from backflip.model import Model, State
 
@@ -76,16 +76,16 @@ class Health:
 
 def health(cost: Callable[[Any, Array], Any], policy: Any, key: Array) -> Health:
     """Look into the first rollout of `cost(policy, key)` and its gradient with respect to the policy."""
-    with watching(Watcher(look=True)) as watcher:
+    with probing(Probe(look=True)) as probe:
         jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value_of(cost)))(policy, key))
         jax.effects_barrier()
-    if not watcher.moments:
+    if not probe.records:
         raise ValueError("health: the cost did not call rollout, or it is compiled; give one that calls it")
-    steps = max(watcher.moments) + 1
-    back = [watcher.moments[t].gradient for t in range(steps)]
+    steps = max(probe.records) + 1
+    back = [probe.records[t].gradient for t in range(steps)]
     sampled = np.unique(np.linspace(0, steps - 1, min(SAMPLES, steps)).astype(int))
-    befores = [eqx.combine(watcher.moments[t].arrays, watcher.facts) for t in sampled]
-    grown, full = zip(*(_look(watcher.scheme, *before) for before in befores), strict=True)
+    befores = [eqx.combine(probe.records[t].arrays, probe.facts) for t in sampled]
+    grown, full = zip(*(_look(probe.scheme, *before) for before in befores), strict=True)
     return Health(
         np.array([np.nan if g is None else g for g in back]), sampled, np.array(grown), np.array(full)
     )

@@ -14,9 +14,8 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics import Scheme
-from backflip.keep import Logbook, Progress, Task, load_weights, save_weights
 from backflip.learn.certainty import Certainty, certainty
-from backflip.learn.fitting import (
+from backflip.learn.least_squares import (
     Problem,
     Standing,
     advance,
@@ -27,9 +26,10 @@ from backflip.learn.fitting import (
 )
 from backflip.learn.parameters import Layout, lay_out
 from backflip.learn.recording import Recording, as_runs
-from backflip.learn.robust import Loss, Square
+from backflip.learn.residual_cost import ResidualCost, Square
 from backflip.model import Model, rest
 from backflip.sense import observe
+from backflip.storage import Logbook, Progress, Task, load_weights, save_weights
 
 if TYPE_CHECKING:
     import optax
@@ -78,9 +78,9 @@ def identify(
     *,
     sense: Callable[[Model, Any], Array] = observe,
     noise: float | Array | np.ndarray | None = None,
-    loss: Loss = Square(),  # noqa: B008
+    cost: ResidualCost = Square(),  # noqa: B008
     prior: float | None = None,
-    method: "optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None" = None,
+    optimizer: "optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None" = None,
     updates: int = 50,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -91,30 +91,30 @@ def identify(
     """Find theta so that the model `theta_to_model(theta)` does what was `recorded`; returns it and a log.
 
     theta0 is a first guess: a number, or a dictionary of numbers and arrays; mark what must stay positive
-    with `positive(x)`, what has bounds with `within(x, low, high)`. theta_to_model gets plain arrays; where
-    the start is unknown too it returns (model, start) with starts for all runs. Readings are compared with
-    `sense(model, state)`, in units of their `noise` (their standard deviation, one number or one per channel;
-    None: how far each channel moves). The cost is the mean of `loss`, which may be Huber or Cauchy where
-    there are outliers. `prior` is how far theta0 may be off, as a standard deviation: 0.3 is about 30 % of a
-    positive parameter; None: it is only a start. `method` is a least-squares solver of optimistix or an
-    optimiser of optax; None: levenberg_marquardt(). With `folder` every update leaves a row in log.jsonl and
-    a checkpoint, from which `resume` goes on.
+    with `bounds.positive(x)`, what has bounds with `bounds.interval(x, low, high)`. theta_to_model gets plain
+    arrays; where the start is unknown too it returns (model, start) with starts for all runs. Readings are
+    compared with `sense(model, state)`, in units of their `noise` (their standard deviation, one number or
+    one per channel; None: how far each channel moves). What is minimised is the mean `cost` of a residual,
+    which may be Huber or Cauchy where there are outliers. `prior` is how far theta0 may be off, as a standard
+    deviation: 0.3 is about 30 % of a positive parameter; None: it is only a start. `optimizer` is a
+    least-squares solver of optimistix or an optimiser of optax; None: levenberg_marquardt(). With `folder`
+    every update leaves a row in log.jsonl and a checkpoint, from which `resume` goes on.
     """
     layout, free = lay_out(theta0)
     runs = as_runs(recorded)
-    problem = _problem(scheme, theta_to_model, layout, free, runs, sense, noise, loss, prior)
-    method = _check_method(method)
+    problem = _problem(scheme, theta_to_model, layout, free, runs, sense, noise, cost, prior)
+    optimizer = _check_optimizer(optimizer)
     if updates < 1:
         raise ValueError(f"identify: updates is {updates}; give at least 1")
     if resume and folder is None:
         raise ValueError("identify: resume needs the folder of the run that was stopped; give folder=...")
     problem = _scaled(problem, free)
-    standing = begin(problem, method, free)
+    standing = begin(problem, optimizer, free)
     place, done = None if folder is None else Path(folder), 0
     if resume and place is not None:
         standing, done = _load(place, standing)
     book = Logbook(place, done)
-    run = _Run(problem, method, place, book, until)
+    run = _Run(problem, optimizer, place, book, until)
     show = progress or Progress()
     try:
         with show.task(label, total=updates, done=done) as task:
@@ -130,7 +130,7 @@ class _Run:
     """The loop around the updates."""
 
     problem: Problem
-    method: Any
+    optimizer: Any
     folder: Path | None
     book: Logbook
     until: Callable[[dict[str, Any]], bool] | None
@@ -141,7 +141,7 @@ class _Run:
             return standing, True
         for i in range(done, updates):
             began = time.perf_counter()
-            standing, ended = advance(self.problem, self.method, standing)
+            standing, ended = advance(self.problem, self.optimizer, standing)
             row = self._row(i, standing, began)
             self.book.add(row)
             if self.folder:
@@ -157,7 +157,7 @@ class _Run:
     def _stalls(self) -> bool:
         """Whether the last updates, before a stop too, gained next to nothing; never said of first order."""
         costs = [row["cost"] for row in self.book.rows[-STALLED - 1 :]]
-        if is_first_order(self.method) or len(costs) <= STALLED:
+        if is_first_order(self.optimizer) or len(costs) <= STALLED:
             return False
         return all(before - after <= LITTLE * after for before, after in pairwise(costs))
 
@@ -172,15 +172,15 @@ class _Run:
 
 def _problem(
     scheme: Scheme, theta_to_model: Callable, layout: Layout, free: Array, runs: Recording,
-    sense: Callable, noise: Any, loss: Loss, prior: float | None = None,
+    sense: Callable, noise: Any, cost: ResidualCost, prior: float | None = None,
 ) -> Problem:  # fmt: skip
     if clash := sorted(set(OWN) & set(layout.names)):
         raise ValueError(f'identify: the log has a figure "{clash[0]}"; give that parameter another name')
-    if not isinstance(loss, Loss):
-        raise ValueError(f"identify: loss is {loss!r}; give Square(), Huber() or Cauchy()")
-    if noise is None and not isinstance(loss, Square):
+    if not isinstance(cost, ResidualCost):
+        raise ValueError(f"identify: cost is {cost!r}; give Square(), Huber() or Cauchy()")
+    if noise is None and not isinstance(cost, Square):
         raise ValueError(
-            "identify: a robust loss must know what is far off; give noise, the readings' standard deviation"
+            "identify: a robust cost must know what is far off; give noise, the readings' standard deviation"
         )
     if prior is not None and not 0 < prior < np.inf:
         raise ValueError(f"identify: prior is {prior!r}; give a positive number such as 0.3, or None")
@@ -197,7 +197,7 @@ def _problem(
         scale=jnp.ones((), dtype),
         first=free,
         trust=jnp.asarray(0.0 if prior is None else 1 / prior, dtype),
-        loss=loss,
+        residual_cost=cost,
         layout=layout,
         theta_to_model=theta_to_model,
         sense=sense,
@@ -238,17 +238,17 @@ def _noise(observed: np.ndarray, noise: Any) -> np.ndarray:
     return np.broadcast_to(given, (channels,)).copy()
 
 
-def _check_method(method: Any) -> Any:
+def _check_optimizer(optimizer: Any) -> Any:
     import optimistix as optx
 
     from backflip.learn.levenberg import levenberg_marquardt
 
-    if method is None:
+    if optimizer is None:
         return levenberg_marquardt()
-    if is_first_order(method) or isinstance(method, optx.AbstractLeastSquaresSolver):
-        return method
+    if is_first_order(optimizer) or isinstance(optimizer, optx.AbstractLeastSquaresSolver):
+        return optimizer
     raise ValueError(
-        f"identify: method is {method!r}; give levenberg_marquardt(), another least-squares solver of "
+        f"identify: optimizer is {optimizer!r}; give levenberg_marquardt(), another least-squares solver of "
         "optimistix, or an optimiser of optax"
     )
 
@@ -278,7 +278,7 @@ def _certainty(problem: Problem, free: Array) -> Certainty:
     p = len(layout.names)
     # by the data alone
     present = np.asarray(problem.present).reshape(-1) > 0
-    noise = problem.loss.variance(np.asarray(r, float)[:-p][present], p)
+    noise = problem.residual_cost.variance(np.asarray(r, float)[:-p][present], p)
     return certainty(layout.names, value, slope, J[:-p], noise)
 
 

@@ -3,50 +3,12 @@
 import math
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-
-class Positive(eqx.Module):
-    """A number or array that stays above 0; searched for by its logarithm."""
-
-    value: Array
-
-
-class Within(eqx.Module):
-    """A number or array that stays between two bounds; searched for by its logit."""
-
-    value: Array
-    low: float = eqx.field(static=True)
-    high: float = eqx.field(static=True)
-
-
-def positive(value: Any) -> Positive:
-    """Mark a first guess as positive: `theta0 = {"mass": bf.positive(1.0)}`."""
-    value = _floats("positive", value)
-    if not np.all(np.asarray(value) > 0):
-        raise ValueError(f"positive: the first guess is {value}; give numbers above 0")
-    return Positive(value)
-
-
-def within(value: Any, low: float, high: float) -> Within:
-    """Mark a first guess as bounded: `theta0 = {"restitution": bf.within(0.5, 0, 1)}`."""
-    value = _floats("within", value)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"within: the bounds are {low} and {high}; give two finite ones, the lower first")
-    if not np.all((np.asarray(value) > low) & (np.asarray(value) < high)):
-        raise ValueError(f"within: the first guess is {value}; give numbers between {low} and {high}")
-    return Within(value, float(low), float(high))
-
-
-def _floats(who: str, value: Any) -> Array:
-    array = jnp.asarray(value, jnp.result_type(float))
-    if not np.all(np.isfinite(np.asarray(array))):
-        raise ValueError(f"{who}: the first guess is {value}; give finite numbers")
-    return array
+from backflip.learn.bounds import Interval, Positive, finite_floats
 
 
 class Leaf(NamedTuple):
@@ -55,7 +17,7 @@ class Leaf(NamedTuple):
     name: str
     shape: tuple[int, ...]
     kind: str
-    """plain, positive or within"""
+    """plain, positive or interval"""
     low: float
     high: float
     unit: tuple[float, ...]
@@ -89,7 +51,7 @@ class Layout(NamedTuple):
 
 def lay_out(theta0: Any) -> tuple[Layout, Array]:
     """The layout of a first guess, and its free numbers (p,)."""
-    marks = lambda x: isinstance(x, Positive | Within)  # noqa: E731
+    marks = lambda x: isinstance(x, Positive | Interval)  # noqa: E731
     placed = jax.tree_util.tree_leaves_with_path(theta0, is_leaf=marks)
     if not placed:
         raise ValueError('identify: theta0 is empty; give what is searched for, such as {"mass": 1.0}')
@@ -117,10 +79,10 @@ def _free(name: str, x: Any) -> tuple[Leaf, Array]:
     """Free numbers of one leaf: ln x, logit, or x in units of its first guess."""
     if isinstance(x, Positive):
         return Leaf(name, x.value.shape, "positive", 0.0, math.inf, ()), jnp.log(x.value).reshape(-1)
-    if isinstance(x, Within):
+    if isinstance(x, Interval):
         part = ((x.value - x.low) / (x.high - x.low)).reshape(-1)
-        return Leaf(name, x.value.shape, "within", x.low, x.high, ()), jnp.log(part / (1 - part))
-    value = _floats(f'identify: parameter "{name}"', x)
+        return Leaf(name, x.value.shape, "interval", x.low, x.high, ()), jnp.log(part / (1 - part))
+    value = finite_floats(f'identify: parameter "{name}"', x)
     unit = np.abs(np.asarray(value, float)).reshape(-1)
     unit = np.where(unit > 0, unit, 1.0)
     plain = Leaf(name, value.shape, "plain", -math.inf, math.inf, tuple(unit.tolist()))
@@ -130,6 +92,6 @@ def _free(name: str, x: Any) -> tuple[Leaf, Array]:
 def _bound(leaf: Leaf, free: Array) -> Array:
     if leaf.kind == "positive":
         return jnp.exp(free)
-    if leaf.kind == "within":
+    if leaf.kind == "interval":
         return leaf.low + (leaf.high - leaf.low) * jax.nn.sigmoid(free)
     return free * jnp.asarray(leaf.unit, free.dtype)

@@ -40,33 +40,32 @@ class Recording(eqx.Module):
         """Steps that one run takes."""
         return self.observed.shape[-2] * self.every
 
+    def windows(self, states: State, length: int) -> "Recording":
+        """Cut one run into windows of `length` samples, each from the state that was recorded there.
 
-def windows(recorded: Recording, states: State, length: int) -> Recording:
-    """Cut one run into windows of `length` samples, each from the state that was recorded there.
+        `states` has one state per sample, as `trajectory.state` has where every step is sampled; the first
+        window starts where the recording does. Samples left over at the end are dropped. Use short windows
+        where a long run is chaotic: an error in theta has no time to grow (multiple shooting with known
+        starts).
+        """
+        if self.observed.ndim != 2 or self.start is None:
+            raise ValueError("windows: give the recording of one run, with its start")
+        count = self.observed.shape[0] // length if length >= 1 else 0
+        if count < 1:
+            raise ValueError(f"windows: length is {length}; give 1 to {self.observed.shape[0]} samples")
+        have, samples = states.p_WB.shape[0], self.observed.shape[0]
+        if have != samples:
+            raise ValueError(f"windows: there are {have} states for {samples} samples; give one for each")
 
-    `states` has one state per sample, as `trajectory.state` has where every step is sampled; the first
-    window starts where the recording does. Samples left over at the end are dropped. Short windows are what
-    to use where a long run is chaotic: an error in theta has no time to grow (multiple shooting with starts
-    that are known).
-    """
-    if recorded.observed.ndim != 2 or recorded.start is None:
-        raise ValueError("windows: give the recording of one run, with its start")
-    count = recorded.observed.shape[0] // length if length >= 1 else 0
-    if count < 1:
-        raise ValueError(f"windows: length is {length}; give 1 to {recorded.observed.shape[0]} samples")
-    have, samples = states.p_WB.shape[0], recorded.observed.shape[0]
-    if have != samples:
-        raise ValueError(f"windows: there are {have} states for {samples} samples; give one for each")
+        def cut(x: Array, per: int) -> Array:
+            return x[: count * per].reshape(count, per, *x.shape[1:])
 
-    def cut(x: Array, per: int) -> Array:
-        return x[: count * per].reshape(count, per, *x.shape[1:])
-
-    begin = np.arange(1, count) * length - 1
-    start = jax.tree.map(lambda first, x: jnp.concatenate([first[None], x[begin]]), recorded.start, states)
-    controls = recorded.controls
-    if controls is not None:
-        controls = cut(controls, length * recorded.every)
-    return Recording(cut(recorded.observed, length), controls, start, recorded.every, recorded.averaged)
+        begin = np.arange(1, count) * length - 1
+        start = jax.tree.map(lambda first, x: jnp.concatenate([first[None], x[begin]]), self.start, states)
+        controls = self.controls
+        if controls is not None:
+            controls = cut(controls, length * self.every)
+        return Recording(cut(self.observed, length), controls, start, self.every, self.averaged)
 
 
 def as_runs(recorded: Any) -> Recording:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip.dynamics import Scheme, step
-from backflip.learn.between import Piece
-from backflip.learn.watch import begin, show
+from backflip.learn.gradients import Hook
+from backflip.learn.probe import begin, show
 from backflip.model import Model, State
 from backflip.sense import observe
 
@@ -44,13 +44,13 @@ def rollout(
     *,
     steps: int | None = None,
     memory: Any = None,
-    between: Sequence[Piece] = (),
+    hooks: Sequence[Hook] = (),
 ) -> Trajectory:
     """Simulate `steps` steps from `state`.
 
     `policy(observation, memory) -> (u, memory)` closes the loop; an array (steps, controls) is played
     as it is; None is u = 0. Memory starts as given, or as `policy.blank()` where the policy has that.
-    `between` are pieces such as fade(0.95), applied to what each step hands on, the memory returned included.
+    `hooks` such as gradients.fade(0.95) act on what each step passes on, the memory returned included.
     Gradients need memory for the states of 1,000 steps, and for the trajectory where it is used: a step's
     inner workings are recomputed, and so are the states of steps beyond.
     """
@@ -63,7 +63,7 @@ def rollout(
         steps = controls.shape[0]
     if memory is None:
         memory = getattr(policy, "blank", lambda: None)()
-    watcher = begin(scheme, steps)
+    probe = begin(scheme, steps)
 
     def advance(carry: tuple[State, Any], x: tuple[Array, Array | None]) -> tuple[Any, tuple[State, Array]]:
         (now, memory), (t, u) = carry, x
@@ -72,11 +72,11 @@ def rollout(
         elif u is None:
             u = jnp.zeros(model.controls, model.gravity.dtype)
         after = step(scheme, model, now, u)
-        if watcher is not None:
-            after = show(watcher, t, (model, now, u), after)
+        if probe is not None:
+            after = show(probe, t, (model, now, u), after)
         carry = after, memory
-        for piece in between:
-            carry = piece(t, carry)
+        for hook in hooks:
+            carry = hook(t, carry)
         return carry, (after, u)
 
     (_, memory), (states, us) = _scan(advance, (state, memory), (jnp.arange(steps), controls), steps)

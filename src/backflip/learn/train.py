@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.keep import Logbook, Progress, Task, load_weights, save_weights
-from backflip.learn.between import length
-from backflip.learn.trouble import Trouble, find_trouble
-from backflip.learn.watch import Watcher, bare, watching
+from backflip.learn.gradients import length
+from backflip.learn.nonfinite import NonFinite, locate_nonfinite
+from backflip.learn.probe import Probe, bare, probing
+from backflip.storage import Logbook, Progress, Task, load_weights, save_weights
 
 if TYPE_CHECKING:
     import optax
@@ -41,7 +41,7 @@ class Log:
     """the policy that had the lowest cost"""
     best_update: int
     """the update it went into; -1 where no cost was finite"""
-    skipped: list[Trouble] = field(default_factory=list)
+    skipped: list[NonFinite] = field(default_factory=list)
     """updates that were not done, for their gradient was not finite"""
     interrupted: bool = False
 
@@ -116,7 +116,7 @@ def train(
             course, interrupted = run.go(course, updates, task)
     finally:
         book.close()
-    skipped = [Trouble(**row["skipped"]) for row in book.rows if "skipped" in row]
+    skipped = [NonFinite(**row["skipped"]) for row in book.rows if "skipped" in row]
     return course.policy, Log(book.rows, course.best, int(course.best_update), skipped, interrupted)
 
 
@@ -165,9 +165,9 @@ class _Run:
         seconds = time.perf_counter() - began
         row["seconds"] = round(seconds, 4)
         if not told["ok"]:
-            trouble = find_trouble(self.cost, before.policy, _draw(before, self.robots), i)
-            row["skipped"] = trouble._asdict()
-            task.say(f"update {i} skipped: {trouble}")
+            culprit = locate_nonfinite(self.cost, before.policy, _draw(before, self.robots), i)
+            row["skipped"] = culprit._asdict()
+            task.say(f"update {i} skipped: {culprit}")
         shown: dict[str, Any] = {"cost": row["cost"], "norm": row["norm"]}
         if self.steps:
             shown["robot-steps/s"] = f"{self.robots * self.steps / seconds:,.0f}"
@@ -246,9 +246,9 @@ def _strong(tree: Any) -> Any:
 
 def _count_steps(cost: Cost, policy: Any, key: Array, robots: int) -> int:
     """Steps that one robot makes in one update; 0 where they cannot be seen."""
-    with watching(Watcher()) as watcher:
+    with probing(Probe()) as probe:
         eqx.filter_eval_shape(lambda p, k: figures_of(bare(cost)(p, k)), policy, key)
-    return watcher.steps
+    return probe.steps
 
 
 def _save(folder: Path, course: Course) -> None:

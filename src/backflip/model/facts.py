@@ -3,45 +3,14 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from backflip.geometry import Outline
-from backflip.model.sensors import Sensor
+from backflip.geometry import PAIRS, Outline
+from backflip.model.joints import JointKind, kind_order
+from backflip.model.names import index_of
+from backflip.model.sensor import Sensor, labels_of
+from backflip.solve import Layout
 
 WORLD = -1
 """Body index of the world: it never moves."""
-
-HOLDS = {"hold x": "x", "hold z": "z", "hold rotation": "rotation"}
-"""Joints of planar scenes that hold one of the three freedoms of a body, and which."""
-
-COORDINATES = {
-    "free": 0, "planar": 0, "fixed": 0, "ball": 0, "hinge": 1, "slider": 1, "universal": 2,
-    **dict.fromkeys(HOLDS, 0),
-}  # fmt: skip
-"""How many angles or positions of a joint can be read, limited and driven."""
-
-FREEDOMS = {
-    "free": 6, "planar": 3, "fixed": 0, "ball": 3, "hinge": 1, "slider": 1, "universal": 2,
-    **dict.fromkeys(HOLDS, 2),
-}  # fmt: skip
-"""How many independent velocities a joint leaves between its bodies."""
-
-
-Axis = tuple[float, float, float]
-
-
-def holding(body: str, what: tuple[str, ...]) -> tuple[str, tuple[Axis, ...]]:
-    """Kind and axes of the joint that holds these of the x, z and rotation of a body."""
-    known: dict[tuple[str, ...], tuple[str, tuple[Axis, ...]]] = {
-        ("x",): ("hold x", ()),
-        ("z",): ("hold z", ()),
-        ("rotation",): ("hold rotation", ()),
-        ("x", "z"): ("hinge", ((0.0, 1.0, 0.0),)),
-        ("rotation", "x"): ("slider", ((0.0, 0.0, 1.0),)),
-        ("rotation", "z"): ("slider", ((1.0, 0.0, 0.0),)),
-        ("rotation", "x", "z"): ("fixed", ()),
-    }
-    if tuple(sorted(what)) not in known:
-        raise ValueError(f'add_hold of body "{body}": {what!r}; give one or more of "x", "z", "rotation"')
-    return known[tuple(sorted(what))]
 
 
 @dataclass(frozen=True)
@@ -53,7 +22,7 @@ class JointFact:
     """
 
     name: str
-    kind: str
+    kind: JointKind
     a: int
     b: int
     role: str
@@ -71,6 +40,8 @@ class ShapeFact:
     restitution_given: bool
     outline: Outline | None = None
     """faces and edges of a hull"""
+    measures: int = 0
+    """how many of the three numbers of its size it uses"""
 
 
 @dataclass(frozen=True)
@@ -84,13 +55,15 @@ class ActuatorFact:
 
 @dataclass(frozen=True)
 class Group:
-    """Bodies of one depth in the tree, hung from their parents by joints of one kind."""
+    """Bodies of one depth that hang by one kind of joint, which can be worked on at once."""
 
-    kind: str
+    kind: JointKind | None
+    """None: roots, which hang from nothing"""
+    freedoms: int
     bodies: tuple[int, ...]
     parents: tuple[int, ...]
     joints: tuple[int, ...]
-    """−1 where a root hangs from nothing"""
+    """−1 for roots"""
     signs: tuple[int, ...]
     """+1 where the child is the joint's body b, −1 where it is a"""
 
@@ -102,6 +75,11 @@ class PairGroup:
     kinds: tuple[str, str]
     outlines: tuple[Outline | None, Outline | None]
     pairs: tuple[tuple[int, int], ...]
+
+    @property
+    def count(self) -> int:
+        """Candidate contacts of every pair."""
+        return PAIRS[self.kinds].count
 
 
 @dataclass(frozen=True)
@@ -115,12 +93,19 @@ class Topology:
     actuators: tuple[ActuatorFact, ...]
     sensors: tuple[Sensor, ...]
     planar: bool
+    mass_given: tuple[bool, ...]
     inertia_given: tuple[bool, ...]
 
     @cached_property
     def coordinates(self) -> tuple[tuple[int, int], ...]:
         """(joint, axis of the joint) of every readable coordinate, in joint order."""
-        return tuple((j, k) for j, fact in enumerate(self.joints) for k in range(COORDINATES[fact.kind]))
+        return tuple((j, k) for j, fact in enumerate(self.joints) for k in range(len(fact.kind.units)))
+
+    def coordinates_of(self, joint: str) -> slice:
+        """Where the coordinates of a joint are among all coordinates."""
+        j = self.joint(joint)
+        first = sum(len(fact.kind.units) for fact in self.joints[:j])
+        return slice(first, first + len(self.joints[j].kind.units))
 
     @cached_property
     def limits(self) -> tuple[int, ...]:
@@ -141,13 +126,39 @@ class Topology:
         counts = [s.outline.count if s.outline else 0 for s in self.shapes]
         return slice(sum(counts[:shape]), sum(counts[: shape + 1]))
 
-    def joint(self, name: str) -> int:
-        """Index of a joint by name."""
-        return [fact.name for fact in self.joints].index(name)
-
     def body(self, name: str) -> int:
         """Index of a body by name."""
-        return self.bodies.index(name)
+        return index_of("body", name, self.bodies)
+
+    def joint(self, name: str) -> int:
+        """Index of a joint by name."""
+        return index_of("joint", name, [fact.name for fact in self.joints])
+
+    def shape(self, name: str) -> int:
+        """Index of a shape by name."""
+        return index_of("shape", name, [fact.name for fact in self.shapes])
+
+    def actuator(self, name: str) -> int:
+        """Place of an actuator in `u`, by name."""
+        return index_of("actuator", name, [fact.name for fact in self.actuators])
+
+    def servo(self, name: str) -> int:
+        """Place of a servo among the servos, by name."""
+        return index_of("servo", name, [self.actuators[i].name for i in self.of_kind("servo")])
+
+    def body_force(self, name: str) -> int:
+        """Place of a body force or torque among these, by name."""
+        on_body = [fact.name for fact in self.actuators if fact.kind in ("force", "torque")]
+        return index_of("body force", name, on_body)
+
+    def sensor(self, name: str) -> int:
+        """Index of a sensor by the key of its reading."""
+        return index_of("sensor", name, self.sensor_names)
+
+    @cached_property
+    def sensor_names(self) -> tuple[str, ...]:
+        """The key of every sensor's reading."""
+        return labels_of(self.sensors)
 
     def of_kind(self, kind: str) -> tuple[int, ...]:
         """Actuators of one kind, as places in `u`."""
@@ -157,22 +168,47 @@ class Topology:
     def groups(self) -> tuple[Group, ...]:
         """The tree from the roots outwards, cut into groups that can be worked on at once."""
         links = _links(self)
-        root = "planar" if self.planar else "free"
+        members: dict[tuple[int, JointKind | None], list[int]] = {}
+        for b in sorted(links):
+            kind = None if links[b].joint < 0 else self.joints[links[b].joint].kind
+            members.setdefault((links[b].depth, kind), []).append(b)
 
-        def key(b: int) -> tuple[int, str]:
-            link = links[b]
-            return link.depth, root if link.joint < 0 else self.joints[link.joint].kind
+        def order(key: tuple[int, JointKind | None]) -> tuple[int, str]:
+            return key[0], kind_order(key[1]) if key[1] else ""
 
+        free = 3 if self.planar else 6
         return tuple(
             Group(
-                kind=k[1],
-                bodies=(members := tuple(b for b in sorted(links) if key(b) == k)),
-                parents=tuple(links[b].parent for b in members),
-                joints=tuple(links[b].joint for b in members),
-                signs=tuple(links[b].sign for b in members),
+                kind=kind,
+                freedoms=kind.freedoms if kind else free,
+                bodies=tuple(members[depth, kind]),
+                parents=tuple(links[b].parent for b in members[depth, kind]),
+                joints=tuple(links[b].joint for b in members[depth, kind]),
+                signs=tuple(links[b].sign for b in members[depth, kind]),
             )
-            for k in sorted({key(b) for b in links})
+            for depth, kind in sorted(members, key=order)
         )
+
+    @cached_property
+    def joint_kinds(self) -> tuple[JointKind, ...]:
+        """Every kind that occurs, each once, in the order in which kinds are worked on."""
+        return tuple(sorted({fact.kind for fact in self.joints}, key=kind_order))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the rows of each sort stand."""
+
+        def held(role: str) -> int:
+            return sum(6 - j.kind.freedoms for j in self.joints if j.role == role)
+
+        servos = len(self.of_kind("servo"))
+        blocks = (
+            ("limit", len(self.limits)),
+            ("servo", servos),
+            ("loop", held("loop")),
+            ("soft", held("soft")),
+        )
+        return Layout(blocks, tuple((len(group.pairs), group.count) for group in self.pair_groups))
 
 
 @dataclass(frozen=True)

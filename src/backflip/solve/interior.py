@@ -31,7 +31,7 @@ class InteriorPoint(Solver):
 
     def solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Array:
         """Impulses after at most `iterations` iterations."""
-        if not rows.target.shape[0]:
+        if not rows.layout.rows:
             return jnp.zeros_like(rows.target)
         return self.gradient.differentiate(
             self._solve, self.friction, self.smoothness, rows, delassus, velocity

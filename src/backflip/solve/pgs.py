@@ -40,7 +40,7 @@ class PGS(Solver):
 
     def solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Array:
         """Impulses after `sweeps` sweeps."""
-        if not rows.target.shape[0]:
+        if not rows.layout.rows:
             return jnp.zeros_like(rows.target)
         return self.gradient.differentiate(self._solve, self.friction, 0.0, rows, delassus, velocity)
 
@@ -60,7 +60,7 @@ class PGS(Solver):
         # a sweep is recomputed in the backward pass from the impulses it started with
         body = jax.checkpoint(sweep, prevent_cse=False)
         initial = self.warm_start * rows.initial_impulse
-        impulses = _by_group(rows, initial)
+        impulses = rows.layout.by_group(initial)
         start = _Iterate(initial @ delassus.factor, impulses, impulses)
         momenta = _momentum_schedule(self.sweeps).astype(initial.dtype)
         end, _ = jax.lax.scan(body, start, (momenta, np.arange(self.sweeps) > 0))
@@ -153,17 +153,6 @@ class _Patches(NamedTuple):
     """(m, c)"""
 
 
-def _by_group(rows: Rows, x: Array) -> list[Array]:
-    """An array over rows (r, ...) as scalar rows (s, ...), then patches (m, c, 3, ...), ..."""
-    at = rows.lower.shape[0]
-    groups = [x[:at]]
-    for friction in rows.friction:
-        end = at + 3 * friction.size
-        groups.append(x[at:end].reshape(*friction.shape, 3, *x.shape[1:]))
-        at = end
-    return groups
-
-
 def _prepare(rows: Rows, delassus: Delassus, velocity: Array) -> tuple[_Scalars, list[_Patches]]:
     # a row that only moves what joints hold already (out-of-plane rows of a four-bar loop) has A = 0 up
     # to rounding and to small misalignments: it keeps its impulse, and there is no division by zero
@@ -172,13 +161,13 @@ def _prepare(rows: Rows, delassus: Delassus, velocity: Array) -> tuple[_Scalars,
     inverse = jnp.where(movable, 1 / jnp.where(movable, diagonal, 1), 0)
     immovable = jnp.where(movable, 0, jnp.inf).astype(inverse.dtype)
     factor, offset, softness, immovables, inverses = (
-        _by_group(rows, x)
+        rows.layout.by_group(x)
         for x in (delassus.factor, velocity - rows.target, rows.softness, immovable, inverse)
     )
     coupling = _inner(factor[0], _preceding(factor[0]))
     scalars = _Scalars(factor[0], coupling, offset[0], softness[0], inverses[0], rows.lower, rows.upper)
     patches = []
-    for i, friction in enumerate(rows.friction, 1):
+    for i, friction in enumerate(rows.layout.by_patch(rows.friction), 1):
         m, c, _, f = factor[i].shape
         A = gram(factor[i].reshape(m, 3 * c, f)).reshape(m, c, 3, c, 3)
         coupling = jnp.einsum("mcif,mdjf->mcidj", factor[i], _preceding(factor[i]))

@@ -91,9 +91,7 @@ def scale_problem(rows: Rows, delassus: Delassus, velocity: Array, smoothness: f
     of the central path, and a solution only where redundant rows leave it undetermined (see `regularise`).
     σ never does, and no derivative is taken of it.
     """
-    order, s = _order(rows), rows.lower.shape[0]
-    k = (order.size - s) // 3
-    mu = jnp.concatenate([x.reshape(-1) for x in rows.friction]) if k else jnp.zeros(0, velocity.dtype)
+    order, s, k = rows.layout.bounded_first, rows.layout.scalars, rows.layout.contacts
     A = (delassus.diagonal() + rows.softness)[order]
     movable = _with_normals(rows.min_diagonal[order] < A, s, k)
     A = jnp.where(movable, A, 0)
@@ -113,16 +111,9 @@ def scale_problem(rows: Rows, delassus: Delassus, velocity: Array, smoothness: f
         softness=jnp.where(movable, rows.softness[order] / (root * root), 1),
         lower=lower / size,
         upper=upper / size,
-        friction=mu * root[s + k :: 2] / root[s : s + k],
+        friction=rows.friction * root[s + k :: 2] / root[s : s + k],
     )
     return ScaledProblem(problem, size / root, size * size, np.argsort(order))
-
-
-def _order(rows: Rows) -> np.ndarray:
-    """(r,) indices of the scalar rows, normals, tangents."""
-    s, r = rows.lower.shape[0], rows.target.shape[0]
-    contact = np.arange(s, r).reshape(-1, 3)
-    return np.concatenate([np.arange(s), contact[:, 0], contact[:, 1:].reshape(-1)])
 
 
 def _with_normals(movable: Array, s: int, k: int) -> Array:

@@ -1,16 +1,16 @@
-"""Rows: scalar constraints on velocities. Scalar rows first, then contacts, three rows each.
-
-The rows of a contact are its normal and two tangents. Contacts of one pair of shapes form a patch.
-"""
+"""Rows: scalar constraints on velocities, in the order of a Layout."""
 
 import math
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
+from backflip.solve.layout import Layout
 
-class Rows(NamedTuple):
+
+class Rows(eqx.Module):
     """lower <= λ <= upper  ⟂  J V + softness λ = target; for contacts λ_n >= 0 and |λ_t| <= μ λ_n.
 
     r rows = s scalar rows + 3 k contact rows. V are the body velocities after the step.
@@ -24,12 +24,13 @@ class Rows(NamedTuple):
     """(s,) [N s] largest impulse of the scalar rows"""
     softness: Array
     """(r,) [1/kg] velocity given up per impulse; 0: rigid"""
-    friction: tuple[Array, ...]
-    """Coulomb's μ of the contacts, an array (m, c) for every m patches of c contacts"""
+    friction: Array
+    """(k,) Coulomb's μ of the contacts"""
     min_diagonal: Array
     """(r,) [1/kg] where the diagonal of A is smaller, it is rounding: no impulse can move the row"""
     initial_impulse: Array
     """(r,) [N s] initial guess, from the last step"""
+    layout: Layout = eqx.field(static=True)
 
 
 class Delassus(NamedTuple):

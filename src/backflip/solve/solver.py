@@ -32,7 +32,7 @@ class Solver(eqx.Module):
 
     def residual(self, rows: Rows, delassus: Delassus, velocity: Array, impulse: Array) -> Array:
         """The largest violation [m/s] of a row with these impulses (r,); 0: solved."""
-        if not rows.target.shape[0]:
+        if not rows.layout.rows:
             return jnp.zeros((), rows.target.dtype)
         scaled = scale_problem(rows, delassus, velocity)
         violation = residual(scaled.problem, self.friction, scaled.dimensionless(impulse))

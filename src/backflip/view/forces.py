@@ -47,8 +47,7 @@ def _felt(model: Model, p_WB: Array, R_WB: Array, rows: Array) -> tuple[Array, A
         touch = collide(model, bodies, at, 1.0)
         assert touch is not None
         point = with_world(p, R)[0][touch.a] + touch.arm_A
-        # the last three rows of every contact: push along the normal, then two of friction
-        push = force[force.shape[0] - 3 * len(i) :].reshape(-1, 3)[:, :1]
+        push = model.topology.layout.by_contact(force)[:, :1]
         weight = nothing.at[i].add(push).at[j].add(push)
         sum_of_points = nothing.at[i].add(push * point).at[j].add(push * point)
         return contact_forces(model, bodies, at, force), sum_of_points / jnp.where(weight > 0, weight, 1)

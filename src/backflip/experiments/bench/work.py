@@ -1,0 +1,188 @@
+"""One measuring process of `backflip bench`: builds one program, says when it is ready, runs it when asked.
+
+Started as `python -m backflip.experiments.bench.work JOB` with a Job in JSON, on cores chosen by its parent.
+Its answers are lines of JSON on stdout: first what it found while getting ready, then the seconds of a run
+for every line that comes in.
+"""
+
+import ctypes
+import gc
+import json
+import math
+import os
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DT, SWEEPS = 0.01, 10
+"""[s] a step, and the sweeps of its solver"""
+SAMPLE = 0.2
+"""[s] a sample is at least so long: shorter programs run several times"""
+
+FIGURES = ("cold", "warm", "memory", "drift")
+"""What a process finds once, while it gets ready: [s], [s], [bytes], [m]."""
+DERIVING = ("gradient", "network gradient", "cold", "warm", "memory")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to measure, in a process of its own."""
+
+    engine: str
+    """lanes, xla or mujoco"""
+    what: str
+    """forward, gradient, network (the controller alone), network gradient, or one of FIGURES"""
+    robot: str
+    """a function of backflip.robots, or chain with its number of links"""
+    robots: int
+    steps: int
+    cores: int = 1
+    hidden: tuple[int, ...] | None = None
+    """layers of the controller between 81 and 16; None: the robot plays its trot"""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the results."""
+        words = [self.engine, self.what, self.robot, f"x{self.robots}"]
+        words += [] if self.hidden is None else ["81-" + "".join(f"{n}-" for n in self.hidden) + "16"]
+        words += [f"{self.steps} steps"] if self.what == "memory" else []
+        words += [f"{self.cores} cores"] if self.cores > 1 else []
+        return " ".join(words)
+
+    @property
+    def derives(self) -> bool:
+        """Whether it runs backwards too."""
+        return self.what in DERIVING
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Job":
+        """From the command line."""
+        said = json.loads(text)
+        return Job(**{**said, "hidden": None if said["hidden"] is None else tuple(said["hidden"])})
+
+
+HERTZ, RAMP = 2.5, 1.0
+"""[Hz] of the trot, [s] until it takes full strides"""
+SHOULDER, ELBOW = (0.1, 0.04), (-0.2, 0.08)
+"""[rad] middle and swing. 4 Nm carry it, and no robot falls, neither ours nor MuJoCo's. Of 72 gaits tried it
+is one of two in which every robot's gradient over 1,000 steps stays finite in float32: most grow
+exponentially. Time hardly depends on it: our program has no branches, MuJoCo took much the same for five."""
+LEG_PHASES = (0.0, np.pi, np.pi, 0.0)
+"""[rad] legs move in diagonal pairs"""
+
+
+def trot(robots: int, steps: int) -> np.ndarray:
+    """Servo targets (robots, steps, 8) [rad]: sines, whose swings make all robots differ."""
+    t = DT * np.arange(steps)[:, None]
+    phase = 2 * np.pi * HERTZ * t + np.array(LEG_PHASES)
+    swing = 1 + np.arange(robots)[:, None, None] / (8 * robots)
+    shoulder = SHOULDER[0] + swing * SHOULDER[1] * np.sin(phase)
+    elbow = ELBOW[0] + swing * ELBOW[1] * np.cos(phase)
+    targets = np.minimum(1, t / RAMP)[..., None] * np.stack([shoulder, elbow], -1)
+    return targets.reshape(robots, steps, 8)
+
+
+Run = Callable[[], tuple[float, list[Any]]]
+"""Runs a program to its end: its value, and the arrays of its gradients if it has any. The first compiles."""
+
+
+def prepare(job: Job) -> Run:
+    """The job as something to run."""
+    if job.engine == "mujoco":
+        from backflip.experiments.bench import peers
+
+        return peers.prepare(job)
+    from backflip.experiments.bench import ours
+
+    return ours.prepare(job)
+
+
+def get_ready(job: Job, began: float) -> tuple[dict[str, Any], Callable[[], float]]:
+    """What is found on the way to the first result, and how to take a sample [s]."""
+    run = prepare(job)
+    building = time.perf_counter()
+    value, slopes = run()
+    first = time.perf_counter() - building
+    told: dict[str, Any] = {"value": value}
+    if job.derives:  # a figure to see that gradients are there, and finite
+        norm = math.sqrt(sum(np.sum(np.square(np.asarray(x, float))) for x in slopes))
+        told["gradient_norm"] = norm if math.isfinite(norm) else str(norm)  # JSON has no such numbers
+        if not math.isfinite(norm):
+            warnings.warn(f"the gradient is {norm}", stacklevel=1)
+    if job.what in ("cold", "warm"):
+        return told | {"figure": time.monotonic() - began}, _nothing
+    if job.what == "drift":
+        return told | {"figure": value}, _nothing
+    if job.what == "memory":
+        del slopes
+        return told | {"figure": peak_of(run)}, _nothing
+    again = _seconds(run, 1)
+    if job.engine != "mujoco":
+        told["compile_seconds"] = max(0.0, first - again)
+    repeats = max(1, math.ceil(SAMPLE / again))
+    return told, lambda: _seconds(run, repeats)
+
+
+def _nothing() -> float:
+    raise ValueError("there is nothing to repeat")
+
+
+def _seconds(run: Run, repeats: int) -> float:
+    began = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter() - began) / repeats
+
+
+def peak_of(run: Run) -> int:
+    """[bytes] by which a run, compiled before, raises the process above what it holds already."""
+    _give_back()
+    status, watch = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    if not status.exists():  # no Linux: all that the process ever needed
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run()
+        return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    watch.write_text("5")  # forget the peak so far, which is that of compiling
+    before = _kilobytes(status, "VmRSS")
+    run()
+    return (_kilobytes(status, "VmHWM") - before) * 1024
+
+
+def _give_back() -> None:
+    """Return what was freed to the system, so that reusing it counts."""
+    gc.collect()
+    with suppress(AttributeError, OSError):  # where there is no glibc
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _kilobytes(status: Path, field: str) -> int:
+    return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith(field))
+
+
+def main(job: Job, began: float) -> None:
+    """Get ready, then a sample for every line; what libraries print goes to stderr."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    with warnings.catch_warnings(record=True) as heard:  # such as lanes having left something to XLA
+        told, sample = get_ready(job, began)
+    if heard:
+        told["warnings"] = sorted({str(warning.message) for warning in heard})
+    print(json.dumps(told), file=answers)
+    for _ in sys.stdin:
+        print(json.dumps({"seconds": sample()}), file=answers)
+
+
+if __name__ == "__main__":
+    main(Job.from_json(sys.argv[1]), float(sys.argv[2]))

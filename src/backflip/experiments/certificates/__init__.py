@@ -1,0 +1,1 @@
+"""Tables that certify parts of the engine: every gradient, every pair of shapes."""

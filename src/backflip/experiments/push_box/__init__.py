@@ -1,0 +1,1 @@
+"""A box that friction holds is pushed to a target."""

@@ -1,0 +1,1 @@
+"""A quadruped that learns to walk, and one whose constants are identified from its sensors."""

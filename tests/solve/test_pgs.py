@@ -1,5 +1,7 @@
 """Projected Gauss-Seidel against quadratic programs, and Coulomb's law."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -125,7 +127,7 @@ def test_a_cone_pushes_alike_in_every_direction_and_a_pyramid_does_not():
 def test_a_contact_in_a_plane_has_friction():
     # the second tangent moves nothing: out of a plane
     factor, b = np.diag([1.0, 1.0, 0.0]), jnp.array([-1.0, 5.0, 0.0])
-    contact = rows(np.zeros(3), friction=[np.array([[0.5]])])._replace(min_diagonal=jnp.full(3, 1e-9))
+    contact = replace(rows(np.zeros(3), friction=[np.array([[0.5]])]), min_diagonal=jnp.full(3, 1e-9))
     for friction in (Cone(), Pyramid()):
         found = PGS(5, friction).solve(contact, Delassus(jnp.asarray(factor)), b)
         np.testing.assert_allclose(found, [1, -0.5, 0], atol=1e-12)

@@ -242,7 +242,7 @@ def _page(path: Path) -> Path:
 
 
 def _gradients(asked: argparse.Namespace) -> int:
-    matrix = import_module("backflip.experiments.certificates.gradients")
+    matrix = import_module("backflip.experiments.certificates.gradient_table")
     chosen: list[tuple[str, ...]] = []
     for what, name, known in (
         ("solver", asked.solver, tuple(matrix.SCHEMES)),

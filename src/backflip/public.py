@@ -35,24 +35,25 @@ from backflip.learn import (
     train,
 )
 from backflip.learn.levenberg import levenberg_marquardt
-from backflip.model import (
+from backflip.model import Builder, JointKind, Model, Sensor, State, get, point, replace, rest
+from backflip.sense import (
     IMU,
     AngularVelocity,
-    Builder,
     ContactForce,
     Distance,
     JointAngle,
-    JointKind,
     JointRate,
-    Model,
     Orientation,
     Position,
     ServoTorque,
-    State,
+    Sight,
     Velocity,
-    rest,
+    contact_force,
+    joint_positions,
+    joint_velocities,
+    observe,
+    readings,
 )
-from backflip.sense import observe
 from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Pyramid, Solver, Unrolled
 from backflip.storage import Progress, load_weights, save_weights
 from backflip.view import save_frames, save_replay
@@ -94,7 +95,9 @@ __all__ = [
     "Pyramid",
     "Recording",
     "Scheme",
+    "Sensor",
     "ServoTorque",
+    "Sight",
     "Solver",
     "Sphere",
     "Square",
@@ -106,18 +109,25 @@ __all__ = [
     "backend",
     "bounds",
     "clock",
+    "contact_force",
     "energy",
+    "get",
     "gradients",
     "health",
     "hulls_of_mesh",
     "identify",
     "joint_error",
+    "joint_positions",
+    "joint_velocities",
     "levenberg_marquardt",
     "load_weights",
     "momentum",
     "observe",
     "open_loop",
     "penetration",
+    "point",
+    "readings",
+    "replace",
     "rest",
     "return_to_best",
     "rollout",

@@ -90,7 +90,7 @@ def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, A
             back = early[:, None]
             p_WB = p[b] - back * v[b]
             R_WB = rotate(-back * w[b], R[b]) if moving else R[b]
-            return p_WB, p_WB + matvec(R_WB, bodies.p_BS[shapes]), matmul(R_WB, model.R_BS[shapes])
+            return p_WB, p_WB + matvec(R_WB, bodies.p_CS[shapes]), matmul(R_WB, model.R_BS[shapes])
 
         p_A, p_WA, R_WA = place(i)
         p_B, p_WB, R_WB = place(k)

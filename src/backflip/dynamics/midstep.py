@@ -61,7 +61,7 @@ def _springs(
     drag, effort = {}, {}
     for kind, group in joints.items():
         if kind.units:
-            c = np.array([np.r_[facts.coordinates_of(j)] for j in group.joint])
+            c = np.array([np.r_[facts.coordinates_of(facts.joints[j].name)] for j in group.joint])
             k, d, neutral = model.stiffness[c], model.damping[c], model.neutral[c]
             drag[kind] = dt * d + dt * dt / 4 * k
             effort[kind] = -dt * k * (group.position - neutral - dt / 4 * group.rate)
@@ -79,7 +79,7 @@ def _wrenches(model: Model, bodies: Bodies, at: Motion, coordinates: Coordinates
     for k, (i, actuator) in enumerate(on_body):
         R = at.R[actuator.index]
         push = matvec(R, u[i] * model.direction[k])
-        moment = cross(matvec(R, bodies.point[k]), push)
+        moment = cross(matvec(R, bodies.p_CF[k]), push)
         pair = [push, moment] if actuator.kind == "force" else [jnp.zeros_like(push), push]
         wrench = wrench.at[actuator.index].add(jnp.concatenate(pair))
     for i in facts.of_kind("motor"):

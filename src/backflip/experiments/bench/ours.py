@@ -12,7 +12,7 @@ from jax import Array
 
 import backflip as bf
 from backflip import robots
-from backflip.experiments.bench.work import DT, SWEEPS, Job, Run, trot
+from backflip.experiments.bench.job import DT, SWEEPS, Job, Run, trot
 
 INPUTS, OUTPUTS = 81, 16
 """of the paper's controllers"""

@@ -1,5 +1,6 @@
 """The one seam: `compile` a function of one robot."""
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple
@@ -114,8 +115,6 @@ def _lift(closed: core.ClosedJaxpr, outside: list[bool]) -> core.ClosedJaxpr:
 
 def covers(fn: Callable, *args: Any) -> bool:
     """Whether fn compiles for such arguments, or would run on XLA."""
-    import warnings
-
     leaves, tree = jax.tree.flatten((args, {}))
     avals = tuple(jax.typeof(x if hasattr(x, "aval") else np.asarray(x)) for x in leaves)
     program = _trace(fn, tree, avals).program

@@ -13,7 +13,7 @@ from backflip.dynamics import (
     step,
     total_mass,
 )
-from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
+from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Shape, Sphere, hulls_of_mesh
 from backflip.lanes import backend, set_backend
 from backflip.learn import (
     Cauchy,
@@ -35,7 +35,7 @@ from backflip.learn import (
     train,
 )
 from backflip.learn.levenberg import levenberg_marquardt
-from backflip.model import Builder, JointKind, Model, Sensor, State, get, point, replace, rest
+from backflip.model import Builder, JointKind, Model, Sensor, State, check, get, point, replace, rest
 from backflip.sense import (
     IMU,
     AngularVelocity,
@@ -97,6 +97,7 @@ __all__ = [
     "Scheme",
     "Sensor",
     "ServoTorque",
+    "Shape",
     "Sight",
     "Solver",
     "Sphere",
@@ -108,6 +109,7 @@ __all__ = [
     "angular_momentum",
     "backend",
     "bounds",
+    "check",
     "clock",
     "contact_force",
     "energy",

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.motion import Motion
-from backflip.geometry import PAIRS, Outline, Touch
+from backflip.geometry import Touch
 from backflip.math import cross, dot, matmul, matvec, rotate, safe_divide, unit
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
@@ -73,10 +73,9 @@ def _materials(model: Model, i: np.ndarray, k: np.ndarray) -> tuple[Array, Array
 
 def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, Array]:
     """Gap, normal and arms of all pairs of one group, flattened to (m·count, ...)."""
-    pair = PAIRS[group.kinds]
-    between = jax.vmap(pair.between(*group.outlines))
+    between = jax.vmap(group.pair.collide)
     i, k = np.array(group.pairs).T
-    form_a, form_b = _forms(model, i, group.outlines[0]), _forms(model, k, group.outlines[1])
+    form_a, form_b = model.forms(i), model.forms(k)
     body = np.array([s.body for s in model.topology.shapes])
     p, R = with_world(at.p, at.R)
     still = jnp.zeros((1, 3), at.p.dtype)
@@ -103,7 +102,7 @@ def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, A
         v_B = v[body[k]][:, None] + cross(w[body[k]][:, None], arm_B)
         return dot(found.normal, v_B - v_A)
 
-    moving = pair.count == 1 and "plane" not in group.kinds
+    moving = group.count == 1 and not group.kinds[0].endless
     early = jnp.zeros(len(i), at.p.dtype)
     found, p_A, p_B = touch(early)
     if moving:
@@ -121,11 +120,6 @@ def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, A
     return found.gap.reshape(-1), found.normal.reshape(-1, 3), arm_A.reshape(-1, 3), arm_B.reshape(-1, 3)
 
 
-def _forms(model: Model, shapes: np.ndarray, outline: Outline | None) -> Array:
-    """Sizes (m, 3) of shapes, or corners (m, v, 3) of hulls."""
-    return model.size[shapes] if outline is None else jnp.stack([model.form(s) for s in shapes])
-
-
 def tangents(normal: Array) -> tuple[Array, Array]:
     """Two unit vectors (k, 3) at right angles to `normal` and each other; x and y for the ground."""
     x, y = (jnp.broadcast_to(jnp.eye(3, dtype=normal.dtype)[k], normal.shape) for k in (0, 1))
@@ -139,11 +133,16 @@ def contact_forces(model: Model, bodies: Bodies, at: Motion, force: Array) -> Ar
     `force` (r,) are the row forces of the state; directions are those of the present poses.
     """
     total = jnp.zeros((len(model.topology.shapes), 3), at.p.dtype)
+    i, j = contact_shapes(model)
+    on_B = force_of_contacts(model, bodies, at, force)
+    return total.at[j].add(on_B).at[i].add(-on_B) if len(i) else total
+
+
+def force_of_contacts(model: Model, bodies: Bodies, at: Motion, force: Array) -> Array:
+    """(k, 3) [N] mean force of every candidate contact on its second shape over the last step, in W."""
     touch = collide(model, bodies, at._replace(v=jnp.zeros_like(at.v), w=jnp.zeros_like(at.w)), 1.0)
     if touch is None:
-        return total
+        return jnp.zeros((0, 3), at.p.dtype)
     along = model.topology.layout.by_contact(force)
     first, second = tangents(touch.normal)
-    on_B = along[:, :1] * touch.normal + along[:, 1:2] * first + along[:, 2:] * second
-    i, j = contact_shapes(model)
-    return total.at[j].add(on_B).at[i].add(-on_B)
+    return along[:, :1] * touch.normal + along[:, 1:2] * first + along[:, 2:] * second

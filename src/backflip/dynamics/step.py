@@ -17,14 +17,27 @@ from backflip.model import Model, State, bodies_of, expect_state
 from backflip.solve import PGS, Solver
 
 
+def _seconds(dt: object) -> object:
+    """A number of numpy or JAX as a float; what is none of these stays for the check."""
+    if not isinstance(dt, np.number | np.ndarray | Array) or isinstance(dt, jax.core.Tracer):
+        return dt
+    value = np.asarray(dt)
+    # by its digits: float32's 0.01 is meant as 0.01
+    return float(str(value)) if value.shape == () and value.dtype.kind in "iuf" else dt
+
+
 class Scheme(eqx.Module):
     """How time advances: steps of `dt` [s], rows solved by `solver`."""
 
-    dt: float = eqx.field(static=True)
+    dt: float = eqx.field(static=True, converter=_seconds)
     solver: Solver = eqx.field(default_factory=PGS)
 
     def __check_init__(self):
-        if not isinstance(self.dt, int | float) or not (self.dt > 0 and np.isfinite(self.dt)):
+        if (
+            isinstance(self.dt, bool)
+            or not isinstance(self.dt, int | float)
+            or not (self.dt > 0 and np.isfinite(self.dt))
+        ):
             raise ValueError(f"Scheme: dt is {self.dt!r}; give a positive time step in seconds")
         if not isinstance(self.solver, Solver):
             raise ValueError(f"Scheme: solver is {self.solver!r}; give a solver such as PGS(sweeps=20)")

@@ -35,7 +35,7 @@ from backflip.learn import (
     train,
 )
 from backflip.learn.levenberg import levenberg_marquardt
-from backflip.model import Builder, JointKind, Model, Sensor, State, get, point, replace, rest
+from backflip.model import Builder, JointKind, Model, Sensor, State, check, get, point, replace, rest
 from backflip.sense import (
     IMU,
     AngularVelocity,
@@ -108,6 +108,7 @@ __all__ = [
     "angular_momentum",
     "backend",
     "bounds",
+    "check",
     "clock",
     "contact_force",
     "energy",

@@ -101,7 +101,7 @@ MISTAKES = {
     "one limit": (lambda: hinge(two(), limits=0.5), "knee.*limits is 0.5.*2 finite numbers"),
     "limits in degrees": (lambda: hinge(two(), limits=(-90, 90)), "knee.*beyond ±π.*narrow"),
     "negative spring": (lambda: hinge(two(), stiffness=-1.0), "knee.*stiffness.*-1.*not negative"),
-    "spring is None": (lambda: hinge(two(), stiffness=None), "knee.*stiffness.*None.*not negative"),
+    "spring is a word": (lambda: hinge(two(), stiffness="a"), "knee.*stiffness.*'a'.*not negative"),
     "nan neutral": (lambda: hinge(two(), neutral=NAN), "knee.*neutral is nan.*finite"),
     "zero frequency": (lambda: hinge(two(), frequency=0.0), "knee.*frequency is 0.*None for rigid"),
     "slanting universal": (

@@ -61,7 +61,7 @@ def _springs(
     drag, effort = {}, {}
     for kind, group in joints.items():
         if kind.units:
-            c = np.array([np.r_[facts.coordinates_of(facts.joints[j].name)] for j in group.joint])
+            c = np.array([np.r_[facts.coordinates_of(j)] for j in group.joint])
             k, d, neutral = model.stiffness[c], model.damping[c], model.neutral[c]
             drag[kind] = dt * d + dt * dt / 4 * k
             effort[kind] = -dt * k * (group.position - neutral - dt / 4 * group.rate)

@@ -50,7 +50,7 @@ def _check_width(fn: Any, avals: tuple[Any, ...]) -> None:
     if wide := next((d for d in dtypes if jax.dtypes.canonicalize_dtype(d) != d), None):
         raise TypeError(
             f"{getattr(fn, '__name__', fn)}: an argument is {wide}, made while jax_enable_x64 was on, and "
-            'now it is off; switch it on, jax.config.update("jax_enable_x64", True), or make the arguments anew'
+            'now it is off; call jax.config.update("jax_enable_x64", True), or make the arguments anew'
         )
 
 
@@ -69,8 +69,8 @@ class _Traced(NamedTuple):
 
     def __call__(self, leaves: list[Any]) -> Any:
         arrays = [*self.captured, *leaves]
-        found = iter(call(self.program, [arrays[i] for i in self.wanted]))
-        return jax.tree.unflatten(self.tree, [next(found) if i is None else arrays[i] for i in self.passed])
+        results = iter(call(self.program, [arrays[i] for i in self.wanted]))
+        return jax.tree.unflatten(self.tree, [next(results) if i is None else arrays[i] for i in self.passed])
 
 
 def _trace(fn: Callable, tree: Any, avals: tuple[Any, ...]) -> _Traced:
@@ -106,9 +106,9 @@ def _lift(closed: core.ClosedJaxpr, outside: list[bool]) -> core.ClosedJaxpr:
     """Constants that are only known to the caller become arguments."""
     names = closed.jaxpr.constvars
     lifted = [v for v, o in zip(names, outside, strict=True) if o]
-    kept = [v for v, o in zip(names, outside, strict=True) if not o]
+    constant = [v for v, o in zip(names, outside, strict=True) if not o]
     consts = [c for c, o in zip(closed.consts, outside, strict=True) if not o]
-    jaxpr = closed.jaxpr.replace(constvars=kept, invars=[*lifted, *closed.jaxpr.invars])
+    jaxpr = closed.jaxpr.replace(constvars=constant, invars=[*lifted, *closed.jaxpr.invars])
     return core.ClosedJaxpr(jaxpr, consts)
 
 

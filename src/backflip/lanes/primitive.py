@@ -191,13 +191,13 @@ def _in_place(program: Program, batched: Sequence[bool], size: int | None) -> di
     if size is None or size == 1:
         return {}
     free = [i for i in range(program.spent, len(batched)) if batched[i]]
-    found: dict[int, int] = {}
+    aliases: dict[int, int] = {}
     for k, out in enumerate(program.outs):
         alike = (i for i in free if (program.ins[i].shape, program.ins[i].dtype) == (out.shape, out.dtype))
         if (i := next(alike, None)) is not None:
-            found[i] = k
+            aliases[i] = k
             free.remove(i)
-    return found
+    return aliases
 
 
 def _eager(primitive: Any) -> Any:

@@ -16,10 +16,10 @@ from jax.extend import core
 from backflip.lanes import machine
 from backflip.lanes.backend import backend
 from backflip.lanes.emit import Uncovered
+from backflip.lanes.jaxpr_text import text_of
 from backflip.lanes.kernel import kernel_ir
 from backflip.lanes.notice import if_slow
 from backflip.lanes.target import target
-from backflip.lanes.words import text_of
 
 
 class Program:
@@ -54,7 +54,7 @@ class Program:
 
     @cached_property
     def digest(self) -> str:
-        """Says the program; derivatives are traced for it only where a rule given by hand makes them."""
+        """Names the program; derivatives are traced for it only where a rule given by hand makes them."""
         if self._source is not None and self._source[0]:
             return self._source[0]
         return hashlib.sha256(self._text.encode()).hexdigest()
@@ -65,7 +65,7 @@ class Program:
 
     @property
     def _by_hand(self) -> bool:
-        """Whether derivatives follow rules that the program's text does not tell."""
+        """Whether derivatives follow rules that are not in the program's text."""
         return "custom_jvp_call" in self._text or "custom_vjp_call" in self._text
 
     def run(self, *arrays: Any) -> list[Any]:
@@ -94,8 +94,8 @@ class Program:
 
             def f(*free: Any) -> list[Any]:
                 rest = iter(free)
-                found = self.run(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
-                return [found[i] for i in real]
+                results = self.run(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
+                return [results[i] for i in real]
 
             return list(jax.vjp(f, *free)[1](list(cotangents)))
 
@@ -127,7 +127,7 @@ class Program:
         return self._derived[how]
 
     def _trace_pullbacks(self) -> None:
-        """Those that were asked for; what cannot be traced is told when its own turn comes."""
+        """Those that were asked for; what cannot be traced is reported in its own turn."""
         for (how, _), program in list(self._derived.items()):
             if how == "pullback":
                 with suppress(Exception):
@@ -136,7 +136,7 @@ class Program:
     def kernel(self, shared: tuple[bool, ...], size: int | None) -> str | None:
         """The custom call that runs it for `size` robots (None: one, without a batch axis).
 
-        None if it is not covered: that is said once.
+        None if it is not covered, with a warning.
         """
         lanes = 1 if size is None or size == 1 else machine.lane_count(self._float_size)
         how = (shared, size is not None, lanes, machine.thread_limit(), target())
@@ -167,8 +167,8 @@ def _push(
 
     def g(*free: Any) -> list[Any]:
         rest = iter(free)
-        found = f(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
-        return [found[i] for i in real]
+        results = f(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
+        return [results[i] for i in real]
 
     return jax.jvp(g, tuple(free), tuple(tangents))[1]
 

@@ -8,6 +8,7 @@ never knows time, forces, solvers, what a sensor reads
 
 from backflip.model.bodies import Bodies, bodies_of
 from backflip.model.builder import Builder
+from backflip.model.check_model import check
 from backflip.model.expect import expect_state
 from backflip.model.facts import ActuatorFact, JointFact, ShapeFact, Topology
 from backflip.model.fields import expect_model
@@ -32,6 +33,7 @@ __all__ = [
     "State",
     "Topology",
     "bodies_of",
+    "check",
     "check_vector",
     "expect_model",
     "expect_state",

@@ -5,6 +5,7 @@ from typing import TypedDict, Unpack
 
 from backflip.geometry import Plane, Shape
 from backflip.model.check import check_description, check_sensors
+from backflip.model.ground import warn_of_ignored_ground
 from backflip.model.joints import Ball, Fixed, Hinge, JointKind, Slider, Universal, holding
 from backflip.model.model import Model
 from backflip.model.notes import (
@@ -98,7 +99,9 @@ class Builder:
         Two shapes that touch use the mean of their `friction` and `restitution`; where one of the two
         gives none the other's counts, and where neither does it is 1 and 0.
         """
-        name = name or f"{body}/{sum(s.body == body for s in self._description.shapes)}"
+        if name is None:
+            # by repr: what is no name is for build() to refuse
+            name = f"{body}/{sum(repr(s.body) == repr(body) for s in self._description.shapes)}"
         self._description.shapes.append(
             ShapeNote(name, body, shape, position, rotation, density, friction, restitution, collide)
         )
@@ -260,7 +263,9 @@ class Builder:
         a hinge or a slider, all three a fixed joint, and may be read and driven as such.
         """
         kind, axes = holding(body, what)
-        return self.add_joint(name or f"{body} held", WORLD_NAME, body, kind, position=position, axes=axes)
+        return self.add_joint(
+            f"{body} held" if name is None else name, WORLD_NAME, body, kind, position=position, axes=axes
+        )
 
     def add_servo(
         self,
@@ -274,7 +279,7 @@ class Builder:
     ) -> str:
         """Drive a joint to the angle in `u`: velocity gain·(u − angle), at most `max_velocity`,
         reached with at most `max_torque`. `gain` [1/s]; `axis` picks one of a universal joint's two."""
-        name = name or joint
+        name = joint if name is None else name
         self._description.actuators.append(
             ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque)
         )
@@ -282,15 +287,14 @@ class Builder:
 
     def add_motor(self, joint: str, *, axis: int = 0, name: str | None = None) -> str:
         """Apply the torque [N m] (hinge, universal) or force [N] (slider) in `u` across a joint."""
-        name = name or joint
-        self._description.actuators.append(ActuatorNote(name, "motor", joint, axis))
-        return name
+        name = joint if name is None else name
+        return self._add_actuator(ActuatorNote(name, "motor", joint, axis))
 
     def add_force(
         self, body: str, *, direction: Numbers, position: Numbers = ORIGIN, name: str | None = None
     ) -> str:
         """Push a body with u·`direction` [N] at `position`, both fixed in its frame."""
-        name = name or f"{body} force"
+        name = f"{body} force" if name is None else name
         self._description.actuators.append(
             ActuatorNote(name, "force", body, direction=direction, point=position)
         )
@@ -298,9 +302,8 @@ class Builder:
 
     def add_torque(self, body: str, *, direction: Numbers, name: str | None = None) -> str:
         """Twist a body with u·`direction` [N m], fixed in its frame."""
-        name = name or f"{body} torque"
-        self._description.actuators.append(ActuatorNote(name, "torque", body, direction=direction))
-        return name
+        name = f"{body} torque" if name is None else name
+        return self._add_actuator(ActuatorNote(name, "torque", body, direction=direction))
 
     def add_sensor(self, *sensors: Sensor) -> None:
         """Append sensors; observe() returns their readings in this order."""
@@ -317,7 +320,12 @@ class Builder:
         check_sensors(topology)
         model = pack(self._description, topology)
         warn_of_overlap(model)
+        warn_of_ignored_ground(self._description)
         return model
+
+    def _add_actuator(self, note: ActuatorNote) -> str:
+        self._description.actuators.append(note)
+        return note.name
 
 
 def _each(values: object, count: int) -> tuple:

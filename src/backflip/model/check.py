@@ -36,9 +36,8 @@ def check_description(description: Description) -> None:
         check_body(body, [s for s in description.shapes if s.body == body.name])
     for joint in description.joints:
         _check_joint(joint, known)
-        if mistake := joint.kind.mistake(
-            [np.asarray(axis, float) for axis in joint.axes], description.planar
-        ):
+        axes = [np.asarray(axis, float) for axis in joint.axes]
+        if mistake := joint.kind.mistake(axes, description.planar):
             fail(f'joint "{joint.name}"', *mistake)
     _check_loops(description)
     if description.planar:

@@ -1,6 +1,6 @@
 """Whether a State belongs to a Model: asked before anything is computed, so shapes only."""
 
-import jax.numpy as jnp
+import numpy as np
 
 from backflip.model.fields import STATE_FIELDS, expect_model, expect_precision
 from backflip.model.model import Model, State
@@ -14,7 +14,7 @@ def expect_state(who: str, model: Model, state: State) -> None:
     n = len(model.topology.bodies)
     wanted = {name: (n, *field.each) for name, field in STATE_FIELDS.items()}
     for name, want in (wanted | {"force": (model.topology.layout.rows,)}).items():
-        have = jnp.shape(getattr(state, name))
+        have = np.shape(getattr(state, name))
         if have != want:
             raise ValueError(
                 f"{who}: state.{name} has shape {have} but this model needs {want}; "

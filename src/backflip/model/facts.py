@@ -101,11 +101,10 @@ class Topology:
         """(joint, axis of the joint) of every readable coordinate, in joint order."""
         return tuple((j, k) for j, fact in enumerate(self.joints) for k in range(len(fact.kind.units)))
 
-    def coordinates_of(self, joint: str) -> slice:
+    def coordinates_of(self, joint: int) -> slice:
         """Where the coordinates of a joint are among all coordinates."""
-        j = self.joint(joint)
-        first = sum(len(fact.kind.units) for fact in self.joints[:j])
-        return slice(first, first + len(self.joints[j].kind.units))
+        first = sum(len(fact.kind.units) for fact in self.joints[:joint])
+        return slice(first, first + len(self.joints[joint].kind.units))
 
     @cached_property
     def limits(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from backflip.model.facts import Topology
 from backflip.model.model import Model
@@ -66,7 +67,7 @@ def place_of(facts: Topology, name: str, field: str, of: str) -> int | slice:
     if of == "corner":
         return facts.corners(facts.shape(name))
     if of == "coordinate":
-        at = facts.coordinates_of(name)
+        at = facts.coordinates_of(facts.joint(name))
         if at.start == at.stop:
             raise ValueError(f'joint "{name}" has no coordinates and so no {field}')
         return at.start if at.stop == at.start + 1 else at
@@ -85,9 +86,9 @@ def expect_model(who: str, model: Model) -> None:
         raise TypeError(f"{who}: a {type(model).__name__} was given where a Model belongs; mind the order")
     for name, shape in leaf_shapes(model.topology).items():
         leaf = getattr(model, name)
-        if jnp.shape(leaf) != shape:
+        if np.shape(leaf) != shape:
             raise ValueError(
-                f"{who}: model.{name} has shape {jnp.shape(leaf)} but this model needs {shape}; "
+                f"{who}: model.{name} has shape {np.shape(leaf)} but this model needs {shape}; "
                 "change leaves with replace(), and for a batch wrap the call in jax.vmap"
             )
     expect_precision(who, "model", model)
@@ -95,7 +96,7 @@ def expect_model(who: str, model: Model) -> None:
 
 def expect_precision(who: str, what: str, tree: object) -> None:
     """Refuse float64 where JAX works in float32: it would make programs that do not run."""
-    if not jax.config.jax_enable_x64 and any(
+    if jnp.result_type(float) != jnp.float64 and any(
         getattr(x, "dtype", None) == jnp.float64 and isinstance(x, jax.Array) for x in jax.tree.leaves(tree)
     ):
         raise ValueError(

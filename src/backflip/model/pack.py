@@ -189,7 +189,7 @@ def _hashable(sensor: Sensor) -> Sensor:
         for f in fields(sensor)
         if isinstance(value := getattr(sensor, f.name), np.ndarray | jax.Array | list | tuple)
     }
-    return replace(sensor, **vectors)  # type: ignore[arg-type]
+    return replace(sensor, **vectors)
 
 
 def _as_tuple(value):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -12,6 +13,7 @@ from backflip.math import cross, matvec
 from backflip.model.bodies import centre_of_mass
 from backflip.model.expect import expect_state
 from backflip.model.model import Model, State
+from backflip.model.notes import Numbers
 
 
 class Point(NamedTuple):
@@ -23,14 +25,14 @@ class Point(NamedTuple):
     """(..., 3) [m/s], in W"""
 
 
-def point(model: Model, state: State, body: str, p_B: ArrayLike = (0.0, 0.0, 0.0)) -> Point:
+def point(model: Model, state: State, body: str, p_B: ArrayLike | Numbers = (0.0, 0.0, 0.0)) -> Point:
     """Position and velocity in W of a point of a body, given in its frame B from its origin (..., 3) [m].
 
     Differentiable by all of model, state and p_B. For states with leading axes wrap it in jax.vmap.
     """
     expect_state("point", model, state)
-    if jnp.shape(p_B)[-1:] != (3,):
-        raise ValueError(f"point: p_B has shape {jnp.shape(p_B)}; give (3,) or (..., 3) numbers in metres")
+    if np.shape(p_B)[-1:] != (3,):
+        raise ValueError(f"point: p_B has shape {np.shape(p_B)}; give (3,) or (..., 3) numbers in metres")
     return _point(model, state, model.body(body), jnp.asarray(p_B, state.p_WB.dtype))
 
 

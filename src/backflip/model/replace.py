@@ -33,13 +33,15 @@ def replace(model: Model, state: State | None = None, /, **changes: Any) -> Mode
         changed = {name: _state_leaf(model, state, name, value) for name, value in changes.items()}
         return dataclasses.replace(state, **changed)
     expect_model("replace", model)
-    sensors = {"sensors": _sensor_leaves(model, changes.pop("sensors"))} if "sensors" in changes else {}
-    changed = {name: _model_leaf(model, name, value) for name, value in changes.items()}
-    return dataclasses.replace(model, **changed, **sensors)
+    leaves: dict[str, Any] = {
+        name: _sensor_leaves(model, value) if name == "sensors" else _model_leaf(model, name, value)
+        for name, value in changes.items()
+    }
+    return dataclasses.replace(model, **leaves)
 
 
 def get(model: Model, field: str, name: str) -> Array:
-    """What replace() sets: the part of a Model's leaf that belongs to a name, `get(model, "mass", "pole")`."""
+    """The part of a leaf that belongs to a name, as replace() sets it: `get(model, "mass", "pole")`."""
     expect_model("get", model)
     of = field_of("get", FIELDS, field).of
     try:

@@ -61,9 +61,9 @@ def _coordinates(model: Model, what: str, given: Coordinates) -> Array:
     if given is None:
         return jnp.asarray(np.zeros(c, dtype))
     if not isinstance(given, Mapping):
-        if jnp.shape(given) != (c,):
+        if np.shape(given) != (c,):
             raise ValueError(
-                f"rest: {what} has shape {jnp.shape(given)}; this model has {c} coordinates: ({c},), or give "
+                f"rest: {what} has shape {np.shape(given)}; this model has {c} coordinates: ({c},), or give "
                 "them by joint; for a batch wrap the call in jax.vmap"
             )
         return jnp.asarray(given, dtype)
@@ -71,8 +71,8 @@ def _coordinates(model: Model, what: str, given: Coordinates) -> Array:
     for name, value in given.items():
         at = _tree_coordinates(facts, what, name)
         size = () if at.stop == at.start + 1 else (at.stop - at.start,)
-        if jnp.shape(value) != size:
-            raise ValueError(f'rest: {what} of joint "{name}" has shape {jnp.shape(value)} but needs {size}')
+        if np.shape(value) != size:
+            raise ValueError(f'rest: {what} of joint "{name}" has shape {np.shape(value)} but needs {size}')
         q = q.at[at].set(jnp.asarray(value, dtype))
     return q
 
@@ -80,7 +80,7 @@ def _coordinates(model: Model, what: str, given: Coordinates) -> Array:
 def _tree_coordinates(facts: Topology, what: str, name: str) -> slice:
     """Where the coordinates of a joint are that may be chosen."""
     try:
-        at = facts.coordinates_of(name)
+        at = facts.coordinates_of(facts.joint(name))
     except ValueError as error:
         raise ValueError(f"rest: {what}: {error}") from None
     if at.start == at.stop:
@@ -122,8 +122,7 @@ def place(model: Model, bodies: Bodies, q: Array) -> tuple[Array, Array]:
                 pose[b] = model.position[b] + matvec(R, bodies.com[b]), R
                 continue
             # X_WB = X_WA X_AJ X(q) X_BJ⁻¹, or the same backwards where the tree runs from B to A
-            joint = facts.joints[j]
-            across = joint.kind.motion(q[facts.coordinates_of(joint.name)])
+            across = facts.joints[j].kind.motion(q[facts.coordinates_of(j)])
             X_AJ, X_BJ = (bodies.p_CJ_A[j], model.R_AJ[j]), (bodies.p_CJ_B[j], model.R_BJ[j])
             forward = (X_AJ, across, _inverse(X_BJ))
             backward = (X_BJ, _inverse(across), _inverse(X_AJ))

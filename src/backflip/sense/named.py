@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from backflip import lanes
-from backflip.dynamics.contacts import contact_forces, contact_shapes
+from backflip.dynamics.contacts import contact_shapes, force_of_contacts
 from backflip.model import Model, State, expect_state
 from backflip.sense.sight import Sight
 
@@ -32,7 +32,7 @@ def _coordinates(model: Model, state: State) -> tuple[Array, Array]:
 
 def _by_joint(model: Model, values: Array) -> dict[str, Array]:
     facts = model.topology
-    places = {fact.name: facts.coordinates_of(fact.name) for fact in facts.joints}
+    places = {fact.name: facts.coordinates_of(j) for j, fact in enumerate(facts.joints)}
     sizes = {name: at.stop - at.start for name, at in places.items()}
     return {
         name: values[at.start] if sizes[name] == 1 else values[at]
@@ -58,10 +58,7 @@ def _force_between(model: Model, state: State, i: int, k: int) -> Array:
     expect_state("contact_force", model, state)
     sight = Sight(model, state)
     first, second = contact_shapes(model)
-    between = ((first == i) & (second == k)) | ((first == k) & (second == i))
-    # contact rows come last, three to a contact; with the others at 0 a shape feels this pair only
-    count = state.force.shape[0]
-    chosen = np.zeros(count, bool)
-    chosen[count - 3 * len(between) :] = np.repeat(between, 3)
-    force = jnp.where(chosen, state.force, 0)
-    return contact_forces(model, sight.bodies, sight.motion, force)[i]
+    sign = np.where((first == k) & (second == i), 1.0, np.where((first == i) & (second == k), -1.0, 0.0))
+    on_second = force_of_contacts(model, sight.bodies, sight.motion, state.force)
+    chosen = np.flatnonzero(sign)
+    return jnp.sum(jnp.asarray(sign[chosen, None], on_second.dtype) * on_second[chosen], 0)

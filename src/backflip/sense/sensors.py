@@ -26,7 +26,7 @@ class _OfJoint(Sensor):
             raise ValueError(f'joint "{self.joint}" has no coordinate to read; sense its bodies instead')
 
     def size(self, facts: Topology) -> int:
-        at = facts.coordinates_of(self.joint)
+        at = facts.coordinates_of(facts.joint(self.joint))
         return at.stop - at.start
 
 
@@ -38,7 +38,7 @@ class JointAngle(_OfJoint):
 
     def read(self, sight: Sight, leaves: Leaves) -> Array:
         """The joint's coordinates."""
-        return sight.coordinates[0][sight.model.topology.coordinates_of(self.joint)]
+        return sight.coordinates[0][sight.coordinates_of(self.joint)]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class JointRate(_OfJoint):
 
     def read(self, sight: Sight, leaves: Leaves) -> Array:
         """The rates of the joint's coordinates."""
-        return sight.coordinates[1][sight.model.topology.coordinates_of(self.joint)]
+        return sight.coordinates[1][sight.coordinates_of(self.joint)]
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ class Sight:
         """Positions (c,) [rad] or [m] and velocities (c,) of all joint coordinates."""
         return joint_coordinates(self.model, self.bodies, self.motion)
 
+    def coordinates_of(self, joint: str) -> slice:
+        """Where those of one joint are."""
+        return self.model.topology.coordinates_of(self.model.joint(joint))
+
     @cached_property
     def contact_forces(self) -> Array:
         """(s, 3) [N] mean contact force on every shape over the last step, in W."""

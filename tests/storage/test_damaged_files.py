@@ -140,7 +140,9 @@ def test_a_bad_line_of_a_log_costs_one_row_and_is_reported(tmp_path):
     lines = [json.dumps({"update": i, "cost": 1.0}) for i in range(5)]
     lines[2] = lines[2][:-4] + "\xff"
     (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n", encoding="latin-1")
-    with pytest.warns(UserWarning, match=r"log\.jsonl: cannot read line 3; 1 of 5 rows are missing \(update 2"):
+    with pytest.warns(
+        UserWarning, match=r"log\.jsonl: cannot read line 3; 1 of 5 rows are missing \(update 2"
+    ):
         book = Logbook(tmp_path, done=5)
     book.close()
     assert [row["update"] for row in book.rows] == [0, 1, 3, 4]

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.motion import Motion
-from backflip.geometry import PAIRS, Outline, Touch
+from backflip.geometry import Touch
 from backflip.math import cross, dot, matmul, matvec, rotate, safe_divide, unit
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
@@ -73,10 +73,9 @@ def _materials(model: Model, i: np.ndarray, k: np.ndarray) -> tuple[Array, Array
 
 def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, Array]:
     """Gap, normal and arms of all pairs of one group, flattened to (m·count, ...)."""
-    pair = PAIRS[group.kinds]
-    between = jax.vmap(pair.between(*group.outlines))
+    between = jax.vmap(group.pair.collide)
     i, k = np.array(group.pairs).T
-    form_a, form_b = _forms(model, i, group.outlines[0]), _forms(model, k, group.outlines[1])
+    form_a, form_b = model.forms(i), model.forms(k)
     body = np.array([s.body for s in model.topology.shapes])
     p, R = with_world(at.p, at.R)
     still = jnp.zeros((1, 3), at.p.dtype)
@@ -103,7 +102,7 @@ def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, A
         v_B = v[body[k]][:, None] + cross(w[body[k]][:, None], arm_B)
         return dot(found.normal, v_B - v_A)
 
-    moving = pair.count == 1 and "plane" not in group.kinds
+    moving = group.count == 1 and not group.kinds[0].endless
     early = jnp.zeros(len(i), at.p.dtype)
     found, p_A, p_B = touch(early)
     if moving:
@@ -119,11 +118,6 @@ def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, A
         found = found._replace(gap=found.gap + (speed * early)[:, None])
     arm_A, arm_B = (found.point - p[:, None] for p in (p_A, p_B))
     return found.gap.reshape(-1), found.normal.reshape(-1, 3), arm_A.reshape(-1, 3), arm_B.reshape(-1, 3)
-
-
-def _forms(model: Model, shapes: np.ndarray, outline: Outline | None) -> Array:
-    """Sizes (m, 3) of shapes, or corners (m, v, 3) of hulls."""
-    return model.size[shapes] if outline is None else jnp.stack([model.form(s) for s in shapes])
 
 
 def tangents(normal: Array) -> tuple[Array, Array]:

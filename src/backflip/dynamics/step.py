@@ -19,10 +19,11 @@ from backflip.solve import PGS, Solver
 
 def _seconds(dt: object) -> object:
     """A number of numpy or JAX as a float; what is none of these stays for the check."""
-    concrete = isinstance(dt, np.number | np.ndarray | Array) and not isinstance(dt, jax.core.Tracer)
-    is_scalar = concrete and np.shape(dt) == ()
+    if not isinstance(dt, np.number | np.ndarray | Array) or isinstance(dt, jax.core.Tracer):
+        return dt
+    value = np.asarray(dt)
     # by its digits: float32's 0.01 is meant as 0.01
-    return float(str(np.asarray(dt))) if is_scalar and np.asarray(dt).dtype.kind in "iuf" else dt
+    return float(str(value)) if value.shape == () and value.dtype.kind in "iuf" else dt
 
 
 class Scheme(eqx.Module):

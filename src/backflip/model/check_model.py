@@ -29,9 +29,9 @@ def check(model: Model) -> None:
     for name, leaf in leaves.items():
         _demand(model, name, np.isfinite(leaf), leaf, "give finite numbers")
     for sensor, own in zip(model.topology.sensor_names, model.sensors, strict=True):
-        for name, leaf in own.items():
-            if not np.all(np.isfinite(leaf)):
-                fail("check", f"{name} of sensor {sensor} is {leaf}", "give finite numbers")
+        for name, value in own.items():
+            if not np.all(np.isfinite(value)):
+                fail("check", f"{name} of sensor {sensor} is {value}", "give finite numbers")
     for name in NOT_NEGATIVE:
         _demand(model, name, leaves[name] >= 0, leaves[name], "give numbers that are not negative")
     for name in POSITIVE:

@@ -18,9 +18,9 @@ import numpy as np
 
 from backflip.experiments.base import Progress, Unable, save_result
 from backflip.experiments.tables import markdown, put_table
-from backflip.geometry import PAIRS, Hull, Outline
+from backflip.geometry import KINDS, PAIRS, Hull, Outline, Polytope, Touch, pair_of
 
-NEW = [kinds for kinds in PAIRS if {"cylinder", "hull"} & set(kinds)]
+NEW = [(a.kind(), b.kind()) for a, b in PAIRS if {"cylinder", "hull"} & {a.kind(), b.kind()}]
 """The pairs that are compared: those that search for their normal."""
 SCENES = 10_000
 """in all"""
@@ -74,6 +74,21 @@ def stone(which: int) -> Hull:
 def outlines_of(kinds: tuple[str, str]) -> list[Outline | None]:
     """Outlines of the two shapes of a pair; None for what is no hull."""
     return [stone(k).outline if kind == "hull" else None for k, kind in enumerate(kinds)]
+
+
+def collider(kinds: tuple[str, str]) -> Callable[..., Touch]:
+    """The function of a pair, by the names of its kinds; of a hull it takes the corners of a stone."""
+    named = {kind.kind(): kind for kind in KINDS}
+    collide, outlines = pair_of(*(named[kind] for kind in kinds)).collide, outlines_of(kinds)
+
+    def of_arrays(form_a, p_WA, R_WA, form_b, p_WB, R_WB) -> Touch:
+        a, b = (
+            form if outline is None else Polytope(form, outline)
+            for form, outline in zip((form_a, form_b), outlines, strict=True)
+        )
+        return collide(a, p_WA, R_WA, b, p_WB, R_WB)
+
+    return of_arrays
 
 
 def turns(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -177,7 +192,7 @@ def _coal_shape(kind: str, form: np.ndarray) -> Any:
 def compare(kinds: tuple[str, str], n: int, seed: int) -> Comparison:
     """n scenes of one pair, ours against coal's."""
     rows = scenes(kinds, n, seed)
-    program = jax.jit(jax.vmap(PAIRS[kinds].between(*outlines_of(kinds))), compiler_options=QUICK)
+    program = jax.jit(jax.vmap(collider(kinds)), compiler_options=QUICK)
     touch, single = (program(*(jnp.asarray(x, dtype) for x in rows)) for dtype in ("float64", "float32"))
     gaps = np.asarray(touch.gap)
     best = gaps.argmin(-1)

@@ -30,8 +30,8 @@ from jax.extend import core
 import backflip as bf
 from backflip import robots
 from backflip.experiments.base import revision, write_text
+from backflip.experiments.bench.job import DT, SWEEPS
 from backflip.experiments.bench.machine import machine
-from backflip.experiments.bench.work import DT, SWEEPS
 from backflip.lanes import worker
 from backflip.lanes.kernel import kernel_ir
 from backflip.lanes.machine import _ENGINES as loaded

@@ -163,6 +163,7 @@ def test_compilations_are_kept_in_a_folder_of_the_user_alone(tmp_path, monkeypat
     told: dict[str, str] = {}
     monkeypatch.setattr(jax.config, "update", told.__setitem__)
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.delenv("BACKFLIP_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cli._cache_compilations()
     assert told == {"jax_compilation_cache_dir": str(tmp_path / "backflip" / "xla")}

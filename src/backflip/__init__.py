@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from backflip.public import *  # noqa: F403
 
+ROOMS = ("lanes", "robots")
+"""Modules that are public as such: `bf.robots.quadruped()`."""
+
 __version__ = "0.1.0"
 
 
@@ -28,10 +31,12 @@ def _homes() -> dict[str, str]:
 def __getattr__(name: str) -> Any:
     if name in _homes():
         return getattr(import_module(_homes()[name]), name)
+    if name in ROOMS:
+        return import_module(f"backflip.{name}")
     if find_spec(f"backflip.{name}"):
         raise AttributeError(f"backflip.{name} is a module; import it")
     raise AttributeError(f"module 'backflip' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_homes()})
+    return sorted({*globals(), *_homes(), *ROOMS})

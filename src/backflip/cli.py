@@ -242,7 +242,7 @@ def _page(path: Path) -> Path:
 
 
 def _gradients(asked: argparse.Namespace) -> int:
-    matrix = import_module("backflip.experiments.certificates.gradients")
+    matrix = import_module("backflip.experiments.certificates.gradient_table")
     chosen: list[tuple[str, ...]] = []
     for what, name, known in (
         ("solver", asked.solver, tuple(matrix.SCHEMES)),
@@ -309,18 +309,15 @@ def _named(name: str) -> tuple[str, ...]:
 
 
 def _cache_compilations() -> None:
-    """Keep compiled programs between runs, in a folder that only the user can read or write."""
+    """Store XLA's programs between runs, in a folder that only the user can read or write."""
     import jax
+
+    from backflip.lanes import store
 
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return  # the user has chosen
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(base) / "backflip" / "xla"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return  # a home that is read-only or not there is no reason to stop
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    if folder := store.xla_folder():
+        jax.config.update("jax_compilation_cache_dir", str(folder))
 
 
 def _tell(text: str) -> None:

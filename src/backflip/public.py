@@ -14,7 +14,7 @@ from backflip.dynamics import (
     total_mass,
 )
 from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Shape, Sphere, hulls_of_mesh
-from backflip.lanes import backend
+from backflip.lanes import backend, set_backend
 from backflip.learn import (
     Cauchy,
     Certainty,
@@ -35,24 +35,25 @@ from backflip.learn import (
     train,
 )
 from backflip.learn.levenberg import levenberg_marquardt
-from backflip.model import (
+from backflip.model import Builder, JointKind, Model, Sensor, State, check, get, point, replace, rest
+from backflip.sense import (
     IMU,
     AngularVelocity,
-    Builder,
     ContactForce,
     Distance,
     JointAngle,
-    JointKind,
     JointRate,
-    Model,
     Orientation,
     Position,
     ServoTorque,
-    State,
+    Sight,
     Velocity,
-    rest,
+    contact_force,
+    joint_positions,
+    joint_velocities,
+    observe,
+    readings,
 )
-from backflip.sense import observe
 from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Pyramid, Solver, Unrolled
 from backflip.storage import Progress, load_weights, save_weights
 from backflip.view import save_frames, save_replay
@@ -94,8 +95,10 @@ __all__ = [
     "Pyramid",
     "Recording",
     "Scheme",
+    "Sensor",
     "ServoTorque",
     "Shape",
+    "Sight",
     "Solver",
     "Sphere",
     "Square",
@@ -106,19 +109,27 @@ __all__ = [
     "angular_momentum",
     "backend",
     "bounds",
+    "check",
     "clock",
+    "contact_force",
     "energy",
+    "get",
     "gradients",
     "health",
     "hulls_of_mesh",
     "identify",
     "joint_error",
+    "joint_positions",
+    "joint_velocities",
     "levenberg_marquardt",
     "load_weights",
     "momentum",
     "observe",
     "open_loop",
     "penetration",
+    "point",
+    "readings",
+    "replace",
     "rest",
     "return_to_best",
     "rollout",
@@ -128,6 +139,7 @@ __all__ = [
     "scale_by_error",
     "servo_power",
     "servo_torque",
+    "set_backend",
     "step",
     "total_mass",
     "train",

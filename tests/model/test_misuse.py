@@ -1,5 +1,8 @@
 """Mistakes that once passed unnoticed."""
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -44,3 +47,139 @@ def test_sensors_given_arrays_stay_hashable():
     model = b.build()
     hash(model.topology)
     assert np.allclose(bf.observe(model, bf.rest(model)), [1.0])
+
+
+def hung(height: float, **joint) -> bf.Builder:
+    """A rod that swings about its upper end, `height` above the ground."""
+    b = bf.Builder()
+    b.add_body("rod", bf.Capsule(0.05, 0.8), position=(0, 0, height - 0.45))
+    b.add_hinge("pin", "world", "rod", position=(0, 0, height), axis=(0, 1, 0), **joint)
+    b.add_ground()
+    return b
+
+
+def test_a_body_hinged_to_the_world_that_can_reach_the_ground_is_warned_of_with_the_remedy():
+    words = r'"rod" hangs from the world by joint "pin".*through "ground".*collide=True.*ignore_contact'
+    with pytest.warns(UserWarning, match=words):
+        hung(0.5).build()
+    b = bf.Builder()
+    b.add_body("lift", bf.Box((1, 1, 1)), position=(0, 0, 2))
+    b.add_slider("rail", "world", "lift", axis=(0, 0, 1))
+    b.add_ground()
+    with pytest.warns(UserWarning, match='"lift" hangs from the world by joint "rail"'):
+        b.build()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_body_hinged_to_the_world_that_cannot_reach_the_ground_or_is_meant_to_pass_does_not_warn():
+    hung(1.0).build()
+    hung(0.5, limits=(1.5, 3.0)).build()
+    b = hung(0.5)
+    b.ignore_contact("world", "rod")
+    b.build()
+    b = bf.Builder()
+    b.add_body("cart", bf.Box((1, 1, 1)), position=(0, 0, 0.5))
+    b.add_slider("rail", "world", "cart", axis=(1, 0, 0))
+    b.add_ground()
+    b.build()
+
+
+def test_collide_true_lets_the_hinged_body_touch_the_ground():
+    b = hung(0.9, collide=True)
+    assert len(b.build().topology.pairs) == 1
+
+
+@pytest.mark.parametrize("solver", [bf.PGS(), bf.InteriorPoint()], ids=str)
+def test_a_scene_with_everything_welded_to_the_world_stands_still(solver):
+    b = bf.Builder()
+    for i, name in enumerate("ab"):
+        b.add_body(name, bf.Sphere(0.1), position=(i, 0, 1))
+        b.add_fixed(f"weld {name}", "world", name)
+    b.add_hinge("again", "a", "b", position=(0, 0, 1), axis=(0, 1, 0))
+    model = b.build()
+    start = bf.rest(model)
+    after = bf.step(bf.Scheme(0.01, solver), model, start)
+    np.testing.assert_array_equal(after.p_WB, start.p_WB)
+
+
+@pytest.mark.parametrize(
+    "dt", [np.float32(0.01), np.float64(0.01), np.array(0.01), jnp.asarray(0.01, "float32")]
+)
+def test_a_time_step_of_numpy_or_jax_is_taken(dt):
+    assert bf.Scheme(dt) == bf.Scheme(0.01)
+
+
+@pytest.fixture(scope="module")
+def pair() -> bf.Model:
+    b = bf.Builder()
+    b.add_body("a", bf.Sphere(0.1), mass=1.0, friction=0.5)
+    b.add_body("b", bf.Sphere(0.1), mass=2.0, position=(0, 0, -1))
+    b.add_hinge("knee", "a", "b", position=(0, 0, -0.5), axis=(0, 1, 0), limits=(-1, 1))
+    b.add_servo("knee", gain=5.0, max_velocity=2.0, max_torque=3.0)
+    return b.build()
+
+
+BROKEN = {
+    "mass": (lambda m: m.mass.at[1].set(-2.0), 'model.mass of body "b" is -2; give positive masses'),
+    "three masses": (lambda m: jnp.ones(3), r"model.mass has shape \(3,\) but this model needs \(2,\)"),
+    "friction": (lambda m: m.friction.at[0].set(jnp.nan), 'model.friction of shape "a" is nan; give finite'),
+    "lower": (lambda m: m.lower + 3, 'model.lower of joint "knee" is 2; it is above upper'),
+    "R_AJ": (lambda m: 2 * m.R_AJ, 'model.R_AJ of joint "knee" is .*rotation matrices'),
+    "gain": (lambda m: 0 * m.gain, 'model.gain of servo "knee" is 0; give positive'),
+    "size": (lambda m: -m.size, 'model.size of shape "a" is -0.1; give positive lengths'),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_model_made_bad_leaf_by_leaf_is_found_by_check(pair, broken):
+    change, words = BROKEN[broken]
+    field = "mass" if broken == "three masses" else broken
+    with pytest.raises(ValueError, match=words):
+        bf.check(eqx.tree_at(lambda m: getattr(m, field), pair, change(pair)))
+
+
+def test_a_model_as_it_was_built_passes_its_check_under_jit_too(pair):
+    bf.check(pair)
+    jax.jit(lambda m: [bf.check(m), m.mass][1])(pair)
+    jax.vmap(lambda x: [bf.check(bf.replace(pair, mass={"a": x})), x][1])(jnp.ones(3))
+
+
+def many(tree):
+    return jax.tree.map(lambda x: jnp.stack([x, x]), tree)
+
+
+CALLS = {
+    "swapped": (lambda m, s: bf.observe(s, m), TypeError, "observe: a State was given where a Model belongs"),
+    "no state": (lambda m, s: bf.observe(m, m), TypeError, "a Model was given where a State belongs"),
+    "swapped in step": (lambda m, s: bf.step(bf.Scheme(0.01), s, m), TypeError, "step: a State was given"),
+    "batch observed": (lambda m, s: bf.observe(m, many(s)), ValueError, r"observe: state.*\(2, 2, 3\).*vmap"),
+    "batch of models": (lambda m, s: bf.rest(many(m)), ValueError, r"rest: model.*shape \(2, .*vmap"),
+    "batch of positions": (
+        lambda m, s: bf.rest(m, jnp.ones((5, 1))),
+        ValueError,
+        r"positions.*\(5, 1\).*vmap",
+    ),
+    "three masses": (
+        lambda m, s: bf.step(bf.Scheme(0.01), eqx.tree_at(lambda m: m.mass, m, jnp.ones(3)), s),
+        ValueError,
+        r"step: model.mass has shape \(3,\) but this model needs \(2,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_does_not_fit_is_refused_in_words_before_anything_runs(pair, call):
+    wrong, error, words = CALLS[call]
+    with pytest.raises(error, match=words):
+        wrong(pair, bf.rest(pair))
+
+
+def test_a_float64_model_is_refused_where_jax_works_in_float32(pair):
+    state = bf.rest(pair)
+    jax.config.update("jax_enable_x64", False)
+    try:
+        for call in (lambda: bf.rest(pair), lambda: bf.step(bf.Scheme(0.01), pair, state)):
+            with pytest.raises(ValueError, match="float64 but JAX now works in float32.*jax_enable_x64"):
+                call()
+    finally:
+        jax.config.update("jax_enable_x64", True)

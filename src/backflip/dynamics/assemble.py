@@ -55,9 +55,9 @@ class System(NamedTuple):
 
 
 def assemble(mid: MidStep, force: Array) -> System | None:
-    """The rows of a model; `force` (r,) are those of the last step. None where there are no rows."""
+    """The rows of a model; `force` (r,) are those of the last step. None: no rows, or nothing moves."""
     layout, dt = mid.model.topology.layout, mid.dt
-    if not layout.rows:
+    if not layout.rows or not any(group.freedoms for group in mid.model.topology.groups):
         return None
     moving = mid.motion._replace(v=mid.free[:, :3], w=mid.free[:, 3:])
     contacts = collide(mid.model, mid.bodies, moving, dt)

@@ -89,7 +89,7 @@ def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, A
             back = early[:, None]
             p_WB = p[b] - back * v[b]
             R_WB = rotate(-back * w[b], R[b]) if moving else R[b]
-            return p_WB, p_WB + matvec(R_WB, bodies.p_BS[shapes]), matmul(R_WB, model.R_BS[shapes])
+            return p_WB, p_WB + matvec(R_WB, bodies.p_CS[shapes]), matmul(R_WB, model.R_BS[shapes])
 
         p_A, p_WA, R_WA = place(i)
         p_B, p_WB, R_WB = place(k)
@@ -133,11 +133,16 @@ def contact_forces(model: Model, bodies: Bodies, at: Motion, force: Array) -> Ar
     `force` (r,) are the row forces of the state; directions are those of the present poses.
     """
     total = jnp.zeros((len(model.topology.shapes), 3), at.p.dtype)
+    i, j = contact_shapes(model)
+    on_B = force_of_contacts(model, bodies, at, force)
+    return total.at[j].add(on_B).at[i].add(-on_B) if len(i) else total
+
+
+def force_of_contacts(model: Model, bodies: Bodies, at: Motion, force: Array) -> Array:
+    """(k, 3) [N] mean force of every candidate contact on its second shape over the last step, in W."""
     touch = collide(model, bodies, at._replace(v=jnp.zeros_like(at.v), w=jnp.zeros_like(at.w)), 1.0)
     if touch is None:
-        return total
+        return jnp.zeros((0, 3), at.p.dtype)
     along = model.topology.layout.by_contact(force)
     first, second = tangents(touch.normal)
-    on_B = along[:, :1] * touch.normal + along[:, 1:2] * first + along[:, 2:] * second
-    i, j = contact_shapes(model)
-    return total.at[j].add(on_B).at[i].add(-on_B)
+    return along[:, :1] * touch.normal + along[:, 1:2] * first + along[:, 2:] * second

@@ -65,7 +65,7 @@ def joints_of_kind(model: Model, bodies: Bodies, at: Motion, precession: Array, 
     a, b = (np.array([getattr(facts[j], end) for j in index], int) for end in "ab")
     p, R = with_world(at.p, at.R)
     v, w, dw = (jnp.concatenate([x, jnp.zeros((1, 3), x.dtype)]) for x in (at.v, at.w, precession))
-    P, Q = p[a] + matvec(R[a], bodies.p_AJ[index]), p[b] + matvec(R[b], bodies.p_BJ[index])
+    P, Q = p[a] + matvec(R[a], bodies.p_CJ_A[index]), p[b] + matvec(R[b], bodies.p_CJ_B[index])
     R_A, R_B = matmul(R[a], model.R_AJ[index]), matmul(R[b], model.R_BJ[index])
     frames = Frames(R_A, R_B, Q - P, w[a], w[b])
     pivot = Q if kind.slides else (P + Q) / 2

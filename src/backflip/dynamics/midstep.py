@@ -79,7 +79,7 @@ def _wrenches(model: Model, bodies: Bodies, at: Motion, coordinates: Coordinates
     for k, (i, actuator) in enumerate(on_body):
         R = at.R[actuator.index]
         push = matvec(R, u[i] * model.direction[k])
-        moment = cross(matvec(R, bodies.point[k]), push)
+        moment = cross(matvec(R, bodies.p_CF[k]), push)
         pair = [push, moment] if actuator.kind == "force" else [jnp.zeros_like(push), push]
         wrench = wrench.at[actuator.index].add(jnp.concatenate(pair))
     for i in facts.of_kind("motor"):

@@ -12,22 +12,38 @@ from backflip.dynamics.close import close
 from backflip.dynamics.midstep import MidStep, mid_step
 from backflip.dynamics.motion import Motion, drift
 from backflip.dynamics.tree import respond
-from backflip.math import orthonormal, rotate, smallest
-from backflip.model import Model, State, bodies_of
+from backflip.math import at_most, orthonormal, rotate, smallest
+from backflip.model import Model, State, bodies_of, expect_state
 from backflip.solve import PGS, Solver
+
+
+def _seconds(dt: object) -> object:
+    """A number of numpy or JAX as a float; what is none of these stays for the check."""
+    concrete = isinstance(dt, np.number | np.ndarray | Array) and not isinstance(dt, jax.core.Tracer)
+    is_scalar = concrete and np.shape(dt) == ()
+    # by its digits: float32's 0.01 is meant as 0.01
+    return float(str(np.asarray(dt))) if is_scalar and np.asarray(dt).dtype.kind in "iuf" else dt
 
 
 class Scheme(eqx.Module):
     """How time advances: steps of `dt` [s], rows solved by `solver`."""
 
-    dt: float = eqx.field(static=True)
+    dt: float = eqx.field(static=True, converter=_seconds)
     solver: Solver = eqx.field(default_factory=PGS)
 
     def __check_init__(self):
-        if not isinstance(self.dt, int | float) or not (self.dt > 0 and np.isfinite(self.dt)):
+        if (
+            isinstance(self.dt, bool)
+            or not isinstance(self.dt, int | float)
+            or not (self.dt > 0 and np.isfinite(self.dt))
+        ):
             raise ValueError(f"Scheme: dt is {self.dt!r}; give a positive time step in seconds")
         if not isinstance(self.solver, Solver):
             raise ValueError(f"Scheme: solver is {self.solver!r}; give a solver such as PGS(sweeps=20)")
+
+
+MAX_TURN = np.pi / 2
+"""[rad] that a body turns in a step at most; its spin is cut to that"""
 
 
 @jax.jit
@@ -40,10 +56,10 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     u = _check(model, state, u)
     dt = scheme.dt
     bodies = bodies_of(model)
-    start = Motion(state.p_WB, state.R_WB, state.v_WB, state.w_WB)
+    start = Motion(state.p_WB, state.R_WB, state.v_WB, at_most(state.w_WB, MAX_TURN / dt))
     mid = mid_step(model, bodies, start, u, dt)
     twist, displacement, force = _solve(scheme.solver, mid, state.force)
-    kicked = mid.motion._replace(v=twist[:, :3], w=twist[:, 3:])
+    kicked = mid.motion._replace(v=twist[:, :3], w=at_most(twist[:, 3:], MAX_TURN / dt))
     end = drift(bodies, kicked, dt / 2, model.topology.planar).end
     R = orthonormal(rotate(displacement[:, 3:], end.R))
     end = close(model, bodies, end._replace(p=end.p + displacement[:, :3], R=R))
@@ -53,20 +69,14 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
 
 def _check(model: Model, state: State, u: Array | None) -> Array:
     """u as an array, or an error with both shapes."""
-    count, n = model.controls, len(model.topology.bodies)
+    expect_state("step", model, state)
+    count = model.controls
     u = jnp.zeros(count, model.gravity.dtype) if u is None else jnp.asarray(u)
     if jnp.shape(u) != (count,):
         raise ValueError(
             f"step: u has shape {jnp.shape(u)} but this model has {count} actuators: ({count},); "
             "for a batch, wrap the call in jax.vmap"
         )
-    for name, want in (("p_WB", (n, 3)), ("R_WB", (n, 3, 3)), ("force", (model.topology.layout.rows,))):
-        have = jnp.shape(getattr(state, name))
-        if have != want:
-            raise ValueError(
-                f"step: state.{name} has shape {have} but this model needs {want}; "
-                "make states with rest(model), and for a batch wrap the call in jax.vmap"
-            )
     return u
 
 

@@ -81,7 +81,7 @@ def save_result(
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    with replacing(path) as draft:
+    with write_atomically(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 

@@ -12,6 +12,7 @@ from backflip.geometry.choose import pick
 from backflip.geometry.hits import hit_walls
 from backflip.geometry.outline import MAX_VERTICES, Outline, outline_of
 from backflip.geometry.shape import (
+    LONGEST,
     Block,
     Bulk,
     Features,
@@ -55,9 +56,10 @@ class Hull(Shape):
         points = as_numbers(self.points)
         if points.ndim != 2 or points.shape[1:] != (3,):
             raise ValueError(f"points of shape {points.shape}; give (n, 3) numbers in metres")
-        if not np.all(np.isfinite(points)):
-            row = int(np.argmin(np.isfinite(points).all(-1)))
-            raise ValueError(f"point {row} is {points[row]}; give finite numbers")
+        wrong = ~(np.abs(points) <= LONGEST).all(-1)
+        if wrong.any():
+            row, remedy = int(np.argmax(wrong)), f"give finite numbers, none beyond {LONGEST:g} m"
+            raise ValueError(f"point {row} is {points[row]}; {remedy}")
         if len(points) < 4:
             raise ValueError(f"{len(points)} points span no volume; give at least 4, not in one plane")
         try:

@@ -6,7 +6,8 @@ may touch   jax, llvmlite, a cache folder of the user's own
 never knows physics
 """
 
-from backflip.lanes.compile import backend, chosen, compile, covers
+from backflip.lanes.backend import backend, chosen, set_backend
+from backflip.lanes.compile import compile, covers
 from backflip.lanes.emit import Uncovered
 
-__all__ = ["Uncovered", "backend", "chosen", "compile", "covers"]
+__all__ = ["Uncovered", "backend", "chosen", "compile", "covers", "set_backend"]

@@ -2,51 +2,43 @@
 
 comes in    a description: bodies, joints, shapes, servos, sensors
 goes out    Model (what exists), State (where it is), Bodies (derived masses and frames)
-may touch   math, solve, geometry, lanes
-never knows time, forces, solvers
+may touch   math, lanes, solve, geometry
+never knows time, forces, solvers, what a sensor reads
 """
 
 from backflip.model.bodies import Bodies, bodies_of
 from backflip.model.builder import Builder
+from backflip.model.check_model import check
+from backflip.model.expect import expect_state
 from backflip.model.facts import ActuatorFact, JointFact, ShapeFact, Topology
+from backflip.model.fields import expect_model
 from backflip.model.joints import JointKind
 from backflip.model.model import Model, State
+from backflip.model.point import Point, point
+from backflip.model.replace import get, replace
 from backflip.model.rest import rest
-from backflip.model.sensors import (
-    IMU,
-    AngularVelocity,
-    ContactForce,
-    Distance,
-    JointAngle,
-    JointRate,
-    Orientation,
-    Position,
-    Sensor,
-    ServoTorque,
-    Velocity,
-)
+from backflip.model.sensor import Sensor
+from backflip.model.values import check_vector
 
 __all__ = [
-    "IMU",
     "ActuatorFact",
-    "AngularVelocity",
     "Bodies",
     "Builder",
-    "ContactForce",
-    "Distance",
-    "JointAngle",
     "JointFact",
     "JointKind",
-    "JointRate",
     "Model",
-    "Orientation",
-    "Position",
+    "Point",
     "Sensor",
-    "ServoTorque",
     "ShapeFact",
     "State",
     "Topology",
-    "Velocity",
     "bodies_of",
+    "check",
+    "check_vector",
+    "expect_model",
+    "expect_state",
+    "get",
+    "point",
+    "replace",
     "rest",
 ]

@@ -14,7 +14,7 @@ from backflip.model.model import Model
 
 
 class Bodies(NamedTuple):
-    """What a body weighs and where its parts are, all measured from its centre of mass."""
+    """What a body weighs and where its parts are, counted from its centre of mass C along the axes of B."""
 
     mass: Array
     """(n,) [kg]"""
@@ -24,14 +24,14 @@ class Bodies(NamedTuple):
     """(n, 3, 3) [1/(kg m²)], in B"""
     com: Array
     """(n, 3) [m] centre of mass, in B"""
-    p_BS: Array
-    """(s, 3) [m] shapes, from the centre of mass"""
-    p_AJ: Array
-    """(j, 3) [m] joint on the parent, from its centre of mass (in W for the world)"""
-    p_BJ: Array
-    """(j, 3) [m] joint on the child, from its centre of mass"""
-    point: Array
-    """(m, 3) [m] where body forces act, from the centre of mass"""
+    p_CS: Array
+    """(s, 3) [m] shapes, from the centre of mass C of their body, in B (in W for the world)"""
+    p_CJ_A: Array
+    """(j, 3) [m] joint on the parent A, from the centre of mass of A, in A (in W for the world)"""
+    p_CJ_B: Array
+    """(j, 3) [m] joint on the child B, from the centre of mass of B, in B"""
+    p_CF: Array
+    """(m, 3) [m] where body forces act, from the centre of mass, in B"""
 
 
 def bodies_of(model: Model) -> Bodies:
@@ -46,11 +46,16 @@ def bodies_of(model: Model) -> Bodies:
         inertia=inertia,
         inverse_inertia=inverse3(inertia),
         com=com,
-        p_BS=model.p_BS - shift[_index(s.body for s in facts.shapes)],
-        p_AJ=model.p_AJ - shift[_index(j.a for j in facts.joints)],
-        p_BJ=model.p_BJ - shift[_index(j.b for j in facts.joints)],
-        point=model.point - shift[_index(driven)],
+        p_CS=model.p_BS - shift[_index(s.body for s in facts.shapes)],
+        p_CJ_A=model.p_AJ - shift[_index(j.a for j in facts.joints)],
+        p_CJ_B=model.p_BJ - shift[_index(j.b for j in facts.joints)],
+        p_CF=model.point - shift[_index(driven)],
     )
+
+
+def centre_of_mass(model: Model, body: int) -> Array:
+    """(3,) [m] of one body, from its origin, in B."""
+    return _one_body(model, body)[1]
 
 
 def _index(numbers) -> np.ndarray:
@@ -95,7 +100,7 @@ def shape_poses(model: Model, bodies: Bodies, p_WB: Array, R_WB: Array) -> tuple
     """p_WS (s, 3) and R_WS (s, 3, 3) of every shape."""
     index = _index(s.body for s in model.topology.shapes)
     p, R = with_world(p_WB, R_WB)
-    return p[index] + matvec(R[index], bodies.p_BS), matmul(R[index], model.R_BS)
+    return p[index] + matvec(R[index], bodies.p_CS), matmul(R[index], model.R_BS)
 
 
 def with_world(p_WB: Array, R_WB: Array) -> tuple[Array, Array]:

@@ -1,98 +1,26 @@
 """Describing a robot: the Builder writes everything down; build() checks it once and packs it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-import numpy as np
-
 from backflip.geometry import Plane, Shape
+from backflip.model.check import check_description, check_sensors
+from backflip.model.ground import warn_of_ignored_ground
 from backflip.model.joints import Ball, Fixed, Hinge, JointKind, Slider, Universal, holding
 from backflip.model.model import Model
-from backflip.model.sensors import Sensor
-
-Numbers = Sequence[float] | np.ndarray
-ORIGIN = (0.0, 0.0, 0.0)
-WORLD_NAME = "world"
-
-
-@dataclass
-class BodyNote:
-    """A body as described."""
-
-    name: str
-    mass: float | None
-    density: float | None
-    inertia: Numbers | None
-    position: Numbers
-    rotation: Numbers | None
-    velocity: Numbers
-    spin: Numbers
-    group: str | None
-
-
-@dataclass
-class ShapeNote:
-    """A shape as described."""
-
-    name: str
-    body: str
-    shape: Shape
-    position: Numbers
-    rotation: Numbers | None
-    density: float | None
-    friction: float | None
-    restitution: float | None
-    collide: bool
-
-
-@dataclass
-class JointNote:
-    """A joint as described; springs and limits hold one entry per coordinate."""
-
-    name: str
-    kind: JointKind
-    parent: str
-    child: str
-    position: Numbers | None
-    axes: tuple[Numbers, ...] = ()
-    limits: tuple[tuple[float, float] | None, ...] = ()
-    stiffness: tuple[float, ...] = ()
-    damping: tuple[float, ...] = ()
-    neutral: tuple[float, ...] = ()
-    ball_damping: float = 0.0
-    frequency: float | None = None
-    damping_ratio: float = 1.0
-    collide: bool = False
-
-
-@dataclass
-class ActuatorNote:
-    """A servo, motor, body force or body torque as described."""
-
-    name: str
-    kind: str
-    target: str
-    axis: int = 0
-    gain: float = 0.0
-    max_velocity: float = 0.0
-    max_torque: float = 0.0
-    direction: Numbers = ORIGIN
-    point: Numbers = ORIGIN
-
-
-@dataclass
-class Description:
-    """All that was said to a Builder."""
-
-    gravity: Numbers
-    planar: bool
-    bodies: list[BodyNote] = field(default_factory=list)
-    shapes: list[ShapeNote] = field(default_factory=list)
-    joints: list[JointNote] = field(default_factory=list)
-    actuators: list[ActuatorNote] = field(default_factory=list)
-    sensors: list[Sensor] = field(default_factory=list)
-    apart: list[tuple[str, str]] = field(default_factory=list)
+from backflip.model.notes import (
+    ORIGIN,
+    WORLD_NAME,
+    ActuatorNote,
+    BodyNote,
+    Description,
+    JointNote,
+    Numbers,
+    ShapeNote,
+)
+from backflip.model.pack import pack, topology_of
+from backflip.model.sensor import Sensor
+from backflip.model.warn import warn_of_overlap
 
 
 class Softness(TypedDict, total=False):
@@ -118,7 +46,7 @@ class Builder:
     """
 
     def __init__(self, *, gravity: Numbers = (0.0, 0.0, -9.81), planar: bool = False):
-        self._said = Description(gravity, planar)
+        self._description = Description(gravity, planar)
 
     def add_body(
         self,
@@ -144,7 +72,7 @@ class Builder:
         (3, 3) or a rotation vector (3,) [rad]; `velocity` is that of the centre of mass.
         Bodies of one `group` never touch each other.
         """
-        self._said.bodies.append(
+        self._description.bodies.append(
             BodyNote(name, mass, density, inertia, position, rotation, velocity, spin, group)
         )
         if shape is not None:
@@ -171,8 +99,10 @@ class Builder:
         Two shapes that touch use the mean of their `friction` and `restitution`; where one of the two
         gives none the other's counts, and where neither does it is 1 and 0.
         """
-        name = name or f"{body}/{sum(s.body == body for s in self._said.shapes)}"
-        self._said.shapes.append(
+        if name is None:
+            # by repr: what is no name is for build() to refuse
+            name = f"{body}/{sum(repr(s.body) == repr(body) for s in self._description.shapes)}"
+        self._description.shapes.append(
             ShapeNote(name, body, shape, position, rotation, density, friction, restitution, collide)
         )
         return name
@@ -207,9 +137,9 @@ class Builder:
         position: Numbers | None = None,
         axes: Sequence[Numbers] = (),
         limits: Sequence[tuple[float, float] | None] | None = None,
-        stiffness: Numbers | float | None = None,
-        damping: Numbers | float | None = None,
-        neutral: Numbers | float | None = None,
+        stiffness: Numbers | float = 0.0,
+        damping: Numbers | float = 0.0,
+        neutral: Numbers | float = 0.0,
         frequency: float | None = None,
         damping_ratio: float = 1.0,
         collide: bool = False,
@@ -222,19 +152,19 @@ class Builder:
         The two bodies touch each other only if they `collide`.
         """
         count = len(getattr(kind, "units", ()))
-        self._said.joints.append(
+        self._description.joints.append(
             JointNote(
                 name,
                 kind,
                 parent,
                 child,
                 position,
-                axes=_each(axes),
-                limits=_each(limits, count, None),
-                stiffness=_each(stiffness, count, 0.0),
-                damping=_each(damping, count, 0.0) if count else (),
-                neutral=_each(neutral, count, 0.0),
-                ball_damping=0.0 if count or damping is None else damping,  # type: ignore[arg-type]
+                axes=_each(axes, 0),
+                limits=_each(limits, count),
+                stiffness=_each(stiffness, count),
+                damping=_each(damping, count) if count else (),
+                neutral=_each(neutral, count),
+                ball_damping=0.0 if count else damping,  # type: ignore[arg-type]
                 frequency=frequency,
                 damping_ratio=damping_ratio,
                 collide=collide,
@@ -333,7 +263,9 @@ class Builder:
         a hinge or a slider, all three a fixed joint, and may be read and driven as such.
         """
         kind, axes = holding(body, what)
-        return self.add_joint(name or f"{body} held", WORLD_NAME, body, kind, position=position, axes=axes)
+        return self.add_joint(
+            f"{body} held" if name is None else name, WORLD_NAME, body, kind, position=position, axes=axes
+        )
 
     def add_servo(
         self,
@@ -347,54 +279,58 @@ class Builder:
     ) -> str:
         """Drive a joint to the angle in `u`: velocity gain·(u − angle), at most `max_velocity`,
         reached with at most `max_torque`. `gain` [1/s]; `axis` picks one of a universal joint's two."""
-        name = name or joint
-        self._said.actuators.append(ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque))
+        name = joint if name is None else name
+        self._description.actuators.append(
+            ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque)
+        )
         return name
 
     def add_motor(self, joint: str, *, axis: int = 0, name: str | None = None) -> str:
         """Apply the torque [N m] (hinge, universal) or force [N] (slider) in `u` across a joint."""
-        name = name or joint
-        self._said.actuators.append(ActuatorNote(name, "motor", joint, axis))
-        return name
+        name = joint if name is None else name
+        return self._add_actuator(ActuatorNote(name, "motor", joint, axis))
 
     def add_force(
         self, body: str, *, direction: Numbers, position: Numbers = ORIGIN, name: str | None = None
     ) -> str:
         """Push a body with u·`direction` [N] at `position`, both fixed in its frame."""
-        name = name or f"{body} force"
-        self._said.actuators.append(ActuatorNote(name, "force", body, direction=direction, point=position))
+        name = f"{body} force" if name is None else name
+        self._description.actuators.append(
+            ActuatorNote(name, "force", body, direction=direction, point=position)
+        )
         return name
 
     def add_torque(self, body: str, *, direction: Numbers, name: str | None = None) -> str:
         """Twist a body with u·`direction` [N m], fixed in its frame."""
-        name = name or f"{body} torque"
-        self._said.actuators.append(ActuatorNote(name, "torque", body, direction=direction))
-        return name
+        name = f"{body} torque" if name is None else name
+        return self._add_actuator(ActuatorNote(name, "torque", body, direction=direction))
 
     def add_sensor(self, *sensors: Sensor) -> None:
         """Append sensors; observe() returns their readings in this order."""
-        self._said.sensors.extend(sensors)
+        self._description.sensors.extend(sensors)
 
     def ignore_contact(self, body: str, other: str) -> None:
         """Let two bodies pass through each other; "world" stands for the shapes put on the world."""
-        self._said.apart.append((body, other))
+        self._description.apart.append((body, other))
 
     def build(self) -> Model:
         """Check everything once and pack it into a Model; a mistake is a ValueError that names it."""
-        from backflip.model.check import check, warn_of_overlap
-        from backflip.model.pack import pack
-
-        check(self._said)
-        model = pack(self._said)
+        check_description(self._description)
+        topology = topology_of(self._description)
+        check_sensors(topology)
+        model = pack(self._description, topology)
         warn_of_overlap(model)
+        warn_of_ignored_ground(self._description)
         return model
 
+    def _add_actuator(self, note: ActuatorNote) -> str:
+        self._description.actuators.append(note)
+        return note.name
 
-def _each(values: object, count: int = 0, default: object = None) -> tuple:
-    """One entry per coordinate; what is no sequence is one entry, for check() to complain about."""
-    if values is None:
-        return (default,) * count
+
+def _each(values: object, count: int) -> tuple:
+    """One entry per coordinate; a lone 0 or no limits are the same for all, what else is lone check() refuses."""
     try:
         return tuple(values)  # type: ignore[arg-type]
     except TypeError:
-        return (values,)
+        return (values,) * (count if values in (0, None) else 1)

@@ -5,7 +5,8 @@ from functools import cached_property
 
 from backflip.geometry import Outline, Pair, Shape, pair_of
 from backflip.model.joints import JointKind, kind_order
-from backflip.model.sensors import Sensor
+from backflip.model.names import index_of
+from backflip.model.sensor import Sensor, labels_of
 from backflip.solve import Layout
 
 WORLD = -1
@@ -39,6 +40,8 @@ class ShapeFact:
     restitution_given: bool
     outline: Outline | None = None
     """faces and edges of a shape with corners"""
+    measures: int = 0
+    """how many of the three numbers of its size it uses"""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class Topology:
     actuators: tuple[ActuatorFact, ...]
     sensors: tuple[Sensor, ...]
     planar: bool
+    mass_given: tuple[bool, ...]
     inertia_given: tuple[bool, ...]
 
     @cached_property
@@ -103,7 +107,7 @@ class Topology:
         return tuple((j, k) for j, fact in enumerate(self.joints) for k in range(len(fact.kind.units)))
 
     def coordinates_of(self, joint: int) -> slice:
-        """Where the coordinates of a joint stand among those of the model."""
+        """Where the coordinates of a joint are among all coordinates."""
         first = sum(len(fact.kind.units) for fact in self.joints[:joint])
         return slice(first, first + len(self.joints[joint].kind.units))
 
@@ -126,13 +130,39 @@ class Topology:
         counts = [s.outline.count if s.outline else 0 for s in self.shapes]
         return slice(sum(counts[:shape]), sum(counts[: shape + 1]))
 
-    def joint(self, name: str) -> int:
-        """Index of a joint by name."""
-        return [fact.name for fact in self.joints].index(name)
-
     def body(self, name: str) -> int:
         """Index of a body by name."""
-        return self.bodies.index(name)
+        return index_of("body", name, self.bodies)
+
+    def joint(self, name: str) -> int:
+        """Index of a joint by name."""
+        return index_of("joint", name, [fact.name for fact in self.joints])
+
+    def shape(self, name: str) -> int:
+        """Index of a shape by name."""
+        return index_of("shape", name, [fact.name for fact in self.shapes])
+
+    def actuator(self, name: str) -> int:
+        """Place of an actuator in `u`, by name."""
+        return index_of("actuator", name, [fact.name for fact in self.actuators])
+
+    def servo(self, name: str) -> int:
+        """Place of a servo among the servos, by name."""
+        return index_of("servo", name, [self.actuators[i].name for i in self.of_kind("servo")])
+
+    def body_force(self, name: str) -> int:
+        """Place of a body force or torque among these, by name."""
+        on_body = [fact.name for fact in self.actuators if fact.kind in ("force", "torque")]
+        return index_of("body force", name, on_body)
+
+    def sensor(self, name: str) -> int:
+        """Index of a sensor by the key of its reading."""
+        return index_of("sensor", name, self.sensor_names)
+
+    @cached_property
+    def sensor_names(self) -> tuple[str, ...]:
+        """The key of every sensor's reading."""
+        return labels_of(self.sensors)
 
     def of_kind(self, kind: str) -> tuple[int, ...]:
         """Actuators of one kind, as places in `u`."""

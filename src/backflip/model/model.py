@@ -16,7 +16,8 @@ class Model(eqx.Module):
     """What exists. Every array is differentiable; everything discrete is in `topology`.
 
     n bodies, s shapes, j joints, c coordinates, f servos, m body forces and torques, z sensors.
-    A body's frame B has its origin where its `position` was given; see Bodies for its centre of mass.
+    A body's frame B has its origin where its `position` was given, and every point on a body is counted from
+    there, in B: shapes, joints, forces, sensors. Where the centre of mass is, Bodies says.
     """
 
     gravity: Array
@@ -84,10 +85,8 @@ class Model(eqx.Module):
     """(m, 3) what one unit of u gives, in B: [N] or [N m]"""
     point: Array
     """(m, 3) [m] where a body force acts, in B"""
-    sensor_point: Array
-    """(z, 3) [m] where a sensor sits, from the centre of mass, in B"""
-    sensor_target: Array
-    """(z, 3) [m] the fixed point a Distance looks at, in W"""
+    sensors: tuple[dict[str, Array], ...]
+    """(z) what each sensor is differentiable by: `position` of an IMU, `target` of a Distance"""
 
     topology: Topology = eqx.field(static=True)
 
@@ -95,6 +94,32 @@ class Model(eqx.Module):
     def controls(self) -> int:
         """How many numbers `u` has."""
         return len(self.topology.actuators)
+
+    @property
+    def observation_size(self) -> int:
+        """How many numbers observe() gives."""
+        facts = self.topology
+        return sum(s.size(facts) for s in facts.sensors) if facts.sensors else 18 * len(facts.bodies)
+
+    def body(self, name: str) -> int:
+        """Index of a body, in arrays of the Model and of a State; an unknown name says which exist."""
+        return self.topology.body(name)
+
+    def joint(self, name: str) -> int:
+        """Index of a joint."""
+        return self.topology.joint(name)
+
+    def shape(self, name: str) -> int:
+        """Index of a shape."""
+        return self.topology.shape(name)
+
+    def actuator(self, name: str) -> int:
+        """Place of an actuator in `u`."""
+        return self.topology.actuator(name)
+
+    def sensor(self, name: str) -> int:
+        """Index of a sensor, `JointAngle(knee)` for one without a name of its own."""
+        return self.topology.sensor(name)
 
     def form(self, shape: int) -> Form:
         """What a shape's geometry follows from: its size (3,) [m], or a Polytope if it has corners."""
@@ -111,10 +136,14 @@ class Model(eqx.Module):
 
 
 class State(eqx.Module):
-    """Where everything is. The last three fields are what warm starts and sensors need of the last step."""
+    """Where everything is. The last three fields are what warm starts and sensors need of the last step.
+
+    **Positions and velocities are those of the centres of mass**, not of the origins of the body frames.
+    `point(model, state, body, p_B)` gives position and velocity of any point, the origin included.
+    """
 
     p_WB: Array
-    """(n, 3) [m] centres of mass, in W"""
+    """(n, 3) [m] of the centres of mass, in W"""
     R_WB: Array
     """(n, 3, 3) orientations"""
     v_WB: Array
@@ -122,7 +151,7 @@ class State(eqx.Module):
     w_WB: Array
     """(n, 3) [rad/s], in W"""
     a_WB: Array
-    """(n, 3) [m/s²] mean acceleration over the last step, in W"""
+    """(n, 3) [m/s²] mean acceleration of the centres of mass over the last step, in W"""
     dw_WB: Array
     """(n, 3) [rad/s²] mean angular acceleration over the last step, in W"""
     force: Array

@@ -1,39 +1,113 @@
 """The state a Model starts in: roots where they were put, the rest hung from them by their joints."""
 
+from collections.abc import Mapping
 from functools import reduce
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from backflip import lanes
-from backflip.math import matmul, matvec, transpose, vecmat
+from backflip.math import cross, matmul, matvec, transpose, vecmat
 from backflip.model.bodies import Bodies, bodies_of
-from backflip.model.facts import WORLD
+from backflip.model.facts import WORLD, Topology
+from backflip.model.fields import expect_model
 from backflip.model.joints import Pose
 from backflip.model.model import Model, State
+
+Coordinates = Mapping[str, ArrayLike] | ArrayLike | None
+"""Numbers by joint, or (c,) of all coordinates in their order, or nothing"""
+
+
+def rest(model: Model, positions: Coordinates = None, velocities: Coordinates = None) -> State:
+    """The start state for positions [rad] or [m] and velocities of joints: `rest(model, {"knee": 0.3})`.
+
+    Both are by joint name, with 0 for those left out, or arrays (c,) of all coordinates. A position is 0 as
+    described. Bodies are placed by forward kinematics, so a changed length moves everything below it;
+    coordinates of loop and soft joints follow from the rest. Bodies hung by ball or fixed joints keep their
+    described orientation relative to the parent.
+
+    Without `velocities` bodies move as described. With them only the first body of each tree does, and those
+    below it move with it and with their joints; ball joints then do not turn.
+    """
+    expect_model("rest", model)
+    q = _coordinates(model, "positions", positions)
+    if velocities is None:
+        return _rest(model, q, None)
+    return _rest(model, q, _coordinates(model, "velocities", velocities))
 
 
 @jax.jit
 @lanes.compile
-def rest(model: Model, angles: Array | None = None) -> State:
-    """The start state; `angles` (c,) [rad] or [m] are the joint coordinates, 0 as described.
-
-    Children are placed by forward kinematics, so a changed length moves everything below it.
-    Coordinates of loop and soft joints follow from the rest; velocities stay as described.
-    Bodies hung by ball or fixed joints keep their described orientation relative to the parent.
-    """
-    facts = model.topology
-    c = len(facts.coordinates)
-    angles = None if angles is None else jnp.asarray(angles)
-    if angles is not None and angles.shape != (c,):
-        raise ValueError(f"rest: angles has shape {angles.shape}; this model has {c} coordinates: ({c},)")
-    q = jnp.zeros(c, model.gravity.dtype) if angles is None else angles
+def _rest(model: Model, q: Array, rate: Array | None) -> State:
     bodies = bodies_of(model)
-    p_WB, R_WB = place(model, bodies, q)
+    if rate is None:
+        p_WB, R_WB = place(model, bodies, q)
+        v_WB, w_WB = model.velocity, model.spin
+    else:
+        (p_WB, R_WB), (v, dR) = jax.jvp(lambda q: place(model, bodies, q), (q,), (rate,))
+        v_WB, w_WB = _carried(model, p_WB, v, _spin(R_WB, dR))
     zeros = jnp.zeros_like(p_WB)
-    force = jnp.zeros(facts.layout.rows, p_WB.dtype)
-    return State(p_WB, R_WB, model.velocity, model.spin, zeros, zeros, force)
+    force = jnp.zeros(model.topology.layout.rows, p_WB.dtype)
+    return State(p_WB, R_WB, v_WB, w_WB, zeros, zeros, force)
+
+
+def _coordinates(model: Model, what: str, given: Coordinates) -> Array:
+    """(c,) in order, from numbers by joint or an array."""
+    facts, dtype = model.topology, model.gravity.dtype
+    c = len(facts.coordinates)
+    if given is None:
+        return jnp.asarray(np.zeros(c, dtype))
+    if not isinstance(given, Mapping):
+        if np.shape(given) != (c,):
+            raise ValueError(
+                f"rest: {what} has shape {np.shape(given)}; this model has {c} coordinates: ({c},), or give "
+                "them by joint; for a batch wrap the call in jax.vmap"
+            )
+        return jnp.asarray(given, dtype)
+    q = jnp.zeros(c, dtype)
+    for name, value in given.items():
+        at = _tree_coordinates(facts, what, name)
+        size = () if at.stop == at.start + 1 else (at.stop - at.start,)
+        if np.shape(value) != size:
+            raise ValueError(f'rest: {what} of joint "{name}" has shape {np.shape(value)} but needs {size}')
+        q = q.at[at].set(jnp.asarray(value, dtype))
+    return q
+
+
+def _tree_coordinates(facts: Topology, what: str, name: str) -> slice:
+    """Where the coordinates of a joint are that may be chosen."""
+    try:
+        at = facts.coordinates_of(facts.joint(name))
+    except ValueError as error:
+        raise ValueError(f"rest: {what}: {error}") from None
+    if at.start == at.stop:
+        raise ValueError(f'rest: joint "{name}" has no coordinate; it needs none of the {what}')
+    role = facts.joints[facts.joint(name)].role
+    if role != "tree":
+        why = "closes a loop" if role == "loop" else "is soft"
+        raise ValueError(f'rest: joint "{name}" {why}: its coordinate follows from the others; leave it out')
+    return at
+
+
+def _spin(R: Array, dR: Array) -> Array:
+    """w (n, 3) of Ṙ = [w]× R."""
+    W = matmul(dR, transpose(R))
+    return jnp.stack([W[:, 2, 1] - W[:, 1, 2], W[:, 0, 2] - W[:, 2, 0], W[:, 1, 0] - W[:, 0, 1]], -1) / 2
+
+
+def _carried(model: Model, p_WB: Array, v: Array, w: Array) -> tuple[Array, Array]:
+    """Velocities (n, 3) of bodies that move with the first of their tree, and relative to it as v and w."""
+    root: dict[int, int] = {}
+    for group in model.topology.groups:
+        for b, a, j in zip(group.bodies, group.parents, group.joints, strict=True):
+            root[b] = b if j < 0 else root.get(a, WORLD)
+    first = np.array([root[b] for b in range(len(root))], int)
+    loose = jnp.asarray(first != WORLD, v.dtype)[:, None]
+    v_root, w_root = loose * model.velocity[first], loose * model.spin[first]
+    return v + v_root + cross(w_root, p_WB - p_WB[first]), w + w_root
 
 
 def place(model: Model, bodies: Bodies, q: Array) -> tuple[Array, Array]:
@@ -49,7 +123,7 @@ def place(model: Model, bodies: Bodies, q: Array) -> tuple[Array, Array]:
                 continue
             # X_WB = X_WA X_AJ X(q) X_BJ⁻¹, or the same backwards where the tree runs from B to A
             across = facts.joints[j].kind.motion(q[facts.coordinates_of(j)])
-            X_AJ, X_BJ = (bodies.p_AJ[j], model.R_AJ[j]), (bodies.p_BJ[j], model.R_BJ[j])
+            X_AJ, X_BJ = (bodies.p_CJ_A[j], model.R_AJ[j]), (bodies.p_CJ_B[j], model.R_BJ[j])
             forward = (X_AJ, across, _inverse(X_BJ))
             backward = (X_BJ, _inverse(across), _inverse(X_AJ))
             pose[b] = reduce(_compose, forward if sign > 0 else backward, pose[a])

@@ -3,7 +3,6 @@
 import math
 
 import jax
-import jax.numpy as jnp
 
 import backflip as bf
 
@@ -23,9 +22,8 @@ HOLD = 160.0
 """[N m] torque of the servos. Stretched flat the arm pulls with 158 N m at its base. The paper prints 30, but
 the engine it used gave its servos their torque anew in every solver iteration."""
 
-_LINK_MASS, _BALL_MASS = DENSITY * WIDTH * WIDTH * LINK, DENSITY * 4 / 3 * math.pi * BALL**3
-TIP = (0.0, 0.0, LINK / 2 - _BALL_MASS / (_LINK_MASS + _BALL_MASS) * LINK / 2)
-"""[m] the tip's centre from the lower link's centre of mass, in the link's frame"""
+TIP = (0.0, 0.0, LINK / 2)
+"""[m] the tip's centre, in the frame of the lower link"""
 
 
 def arm(
@@ -73,6 +71,12 @@ def arm(
     return b.build()
 
 
-def tip(state: bf.State) -> jax.Array:
-    """Where the end effector is (..., 3) [m], in W."""
-    return state.p_WB[..., 1, :] + state.R_WB[..., 1, :, 2] * jnp.asarray(TIP[2], state.p_WB.dtype)
+def tip(model: bf.Model, state: bf.State) -> jax.Array:
+    """Where the end effector is (..., 3) [m], in W; the state may have leading axes, such as time."""
+
+    def where(state: bf.State) -> jax.Array:
+        return bf.point(model, state, "lower", TIP).position
+
+    for _ in state.p_WB.shape[:-2]:
+        where = jax.vmap(where)
+    return where(state)

@@ -1,5 +1,7 @@
 """A lean quadruped: a torso and four legs of two links, nine bodies and eight servos."""
 
+from typing import NamedTuple
+
 import backflip as bf
 
 TORSO_MASS = 21.525
@@ -17,6 +19,24 @@ BUMPER, FOOT = 0.05, 0.03
 """[m] radii of the contact spheres"""
 LEGS = {"fl": (1, 1), "fr": (1, -1), "bl": (-1, 1), "br": (-1, -1)}
 """front or back, left or right: signs of x and y"""
+HINGES = tuple(f"{leg} {hinge}" for leg in LEGS for hinge in ("shoulder", "elbow"))
+AXIS = (0.0, 1.0, 0.0)
+
+
+class Piece(NamedTuple):
+    """A piece of a link."""
+
+    suffix: str
+    """of its name"""
+    length: float
+    """[m]"""
+    mass: float
+    """[kg]"""
+    inertia: tuple[float, float, float]
+    """[kg m²]"""
+
+
+WHOLE = Piece("", LINK, LINK_MASS, LINK_INERTIA)
 
 
 def quadruped(
@@ -32,6 +52,16 @@ def quadruped(
 
     Only the feet and the torso's four bumpers touch the ground. Observed: angles, rates, the torso's IMU.
     """
+    b = standing(height=height, friction=friction, damping=damping)
+    add_servos(b, gain=gain, max_velocity=max_velocity, max_torque=max_torque)
+    b.add_sensor(*map(bf.JointAngle, HINGES), *map(bf.JointRate, HINGES), bf.IMU("torso"))
+    return b.build()
+
+
+def standing(
+    *, height: float, friction: float, damping: float, pieces: tuple[Piece, ...] = (WHOLE,)
+) -> bf.Builder:
+    """Torso, legs and ground; every link is made of `pieces`, welded together."""
     b = bf.Builder()
     b.add_body(
         "torso", mass=TORSO_MASS, inertia=TORSO_INERTIA, position=(0.0, 0.0, height), group="quadruped"
@@ -39,26 +69,31 @@ def quadruped(
     for leg, (x, y) in LEGS.items():
         place = (x * CORNER[0], y * CORNER[1], 0.0)
         b.add_shape("torso", bf.Sphere(BUMPER), name=f"{leg} bumper", position=place)
-        _add_leg(b, leg, (x * HIP[0], y * HIP[1], height), damping)
+        _add_leg(b, leg, (x * HIP[0], y * HIP[1], height), damping, pieces)
     b.add_ground(friction=friction)
-    hinges = [f"{leg} {hinge}" for leg in LEGS for hinge in ("shoulder", "elbow")]
-    for hinge in hinges:
+    return b
+
+
+def add_servos(b: bf.Builder, *, gain: float, max_velocity: float, max_torque: float) -> None:
+    """One servo for every hinge."""
+    for hinge in HINGES:
         b.add_servo(hinge, gain=gain, max_velocity=max_velocity, max_torque=max_torque)
-    b.add_sensor(*map(bf.JointAngle, hinges), *map(bf.JointRate, hinges), bf.IMU("torso"))
-    return b.build()
 
 
-def _add_leg(b: bf.Builder, leg: str, hip: tuple[float, float, float], damping: float) -> None:
+def _add_leg(
+    b: bf.Builder, leg: str, hip: tuple[float, float, float], damping: float, pieces: tuple[Piece, ...]
+) -> None:
     """Upper and lower link straight down from the hip; the foot is a sphere at the end."""
     x, y, z = hip
     above = "torso"
-    for link, hinge, top in (("upper", "shoulder", z), ("lower", "elbow", z - LINK)):
-        name = f"{leg} {link}"
-        b.add_body(
-            name, mass=LINK_MASS, inertia=LINK_INERTIA, position=(x, y, top - LINK / 2), group="quadruped"
-        )
-        b.add_hinge(
-            f"{leg} {hinge}", above, name, position=(x, y, top), axis=(0.0, 1.0, 0.0), damping=damping
-        )
-        above = name
-    b.add_shape(above, bf.Sphere(FOOT), name=f"{leg} foot", position=(0.0, 0.0, -LINK / 2))
+    for link, hinge in (("upper", "shoulder"), ("lower", "elbow")):
+        for piece in pieces:
+            name = f"{leg} {link}{piece.suffix}"
+            center = (x, y, z - piece.length / 2)
+            b.add_body(name, mass=piece.mass, inertia=piece.inertia, position=center, group="quadruped")
+            if piece is pieces[0]:
+                b.add_hinge(f"{leg} {hinge}", above, name, position=(x, y, z), axis=AXIS, damping=damping)
+            else:
+                b.add_fixed(f"{leg} {link} weld", above, name, position=(x, y, z))
+            above, z = name, z - piece.length
+    b.add_shape(above, bf.Sphere(FOOT), name=f"{leg} foot", position=(0.0, 0.0, -pieces[-1].length / 2))

@@ -21,7 +21,7 @@ def bones_of(model: "Model", shapes: tuple[Part, ...]) -> tuple[Part, ...]:
 
     facts, bodies = model.topology, bodies_of(model)
     mass, inertia, p_AJ, p_BJ = (
-        np.asarray(x, float) for x in (bodies.mass, bodies.inertia, bodies.p_AJ, bodies.p_BJ)
+        np.asarray(x, float) for x in (bodies.mass, bodies.inertia, bodies.p_CJ_A, bodies.p_CJ_B)
     )
     bones: list[Part] = []
     for b in range(len(facts.bodies)):

@@ -64,7 +64,7 @@ def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
 
     states = getattr(trajectory, "state", trajectory)
     p_WB, R_WB = np.asarray(states.p_WB, float), np.asarray(states.R_WB, float)
-    p_BS = np.asarray(bodies_of(model).p_BS, float)
+    p_BS = np.asarray(bodies_of(model).p_CS, float)
     parts = tuple(_part_of(model, i, p_BS[i]) for i in range(len(model.topology.shapes)))
     times = dt * np.arange(len(p_WB))
     return Scene((*parts, *bones_of(model, parts)), p_WB, R_WB, times, forces_of(model, states))

@@ -48,7 +48,7 @@ class Problem(NamedTuple):
 
         from backflip.robots.arm import tip
 
-        return jnp.linalg.norm(tip(trajectory.state) - jnp.asarray(TARGET), axis=-1)
+        return jnp.linalg.norm(tip(self.model, trajectory.state) - jnp.asarray(TARGET), axis=-1)
 
     def cost(self, policy, key):
         """Mean distance over all 8 s; the error is that of the last 4."""

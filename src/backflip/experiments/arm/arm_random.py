@@ -60,7 +60,7 @@ class Problem(NamedTuple):
 
         times, scheme = (FINER, finer(self.scheme)) if fine else (1, self.scheme)
         path = self.rollout(policy, target, scheme, times * STEPS)
-        return jnp.linalg.norm(tip(path.state) - target, axis=-1)[times * SETTLED :].mean()
+        return jnp.linalg.norm(tip(self.model, path.state) - target, axis=-1)[times * SETTLED :].mean()
 
     def cost(self, policy, key):
         """The error for a target drawn from the key."""

@@ -20,9 +20,9 @@ from typing import Any
 
 from backflip.experiments.base import Progress, Unable, read_result, revision, save_result
 from backflip.experiments.bench import peers, report
+from backflip.experiments.bench.job import DT, FIGURES, SWEEPS, Job
 from backflip.experiments.bench.machine import machine
 from backflip.experiments.bench.plan import Race, Size, plan
-from backflip.experiments.bench.work import DT, FIGURES, SWEEPS, Job
 
 NAME = "bench"
 PATIENCE = 3600.0

@@ -1,0 +1,84 @@
+"""What can be wrong with a body or a shape."""
+
+import numpy as np
+
+from backflip.geometry import Shape
+from backflip.model.notes import WORLD_NAME, BodyNote, ShapeNote
+from backflip.model.values import (
+    LARGEST,
+    check_not_negative,
+    check_positive,
+    check_rotation,
+    check_vector,
+    fail,
+    numbers,
+)
+
+
+def check_shape(note: ShapeNote) -> None:
+    who = f'shape "{note.name}"'
+    if not isinstance(note.shape, Shape):
+        fail(who, f"{note.shape!r} is not a shape", "give one such as Sphere(radius=0.1)")
+    check_vector(who, "position", note.position)
+    check_rotation(who, note.rotation)
+    _check_form(who, note.shape)
+    for what in ("density", "friction", "restitution"):
+        value = getattr(note, what)
+        if value is not None:
+            check_not_negative(who, what, value)
+    if note.restitution is not None and note.restitution > 1:
+        fail(who, f"restitution is {note.restitution}", "give a number from 0 to 1: more would make energy")
+    if note.shape.endless and note.body != WORLD_NAME:
+        what = f'a {note.shape.kind()} is endless and cannot ride on body "{note.body}"'
+        fail(who, what, "put it on the world")
+
+
+def _check_form(who: str, shape: Shape) -> None:
+    """The numbers of a shape, by its own check."""
+    try:
+        shape.check()
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from None
+
+
+def check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:
+    who = f'body "{note.name}"'
+    for what in ("position", "velocity", "spin"):
+        check_vector(who, what, getattr(note, what))
+    check_rotation(who, note.rotation)
+    if note.mass is not None and any(d is not None for d in (note.density, *(s.density for s in shapes))):
+        fail(who, "both mass and density are given", "give one of them")
+    if note.mass is not None:
+        check_positive(who, "mass", note.mass, "give a positive mass in kg")
+    if note.density is not None:
+        check_positive(who, "density", note.density, "give a positive density in kg/m³")
+    if note.inertia is not None:
+        if note.mass is None:
+            fail(who, "inertia is given without mass", "give the mass too")
+        _check_inertia(who, note.inertia)
+    elif not shapes:
+        fail(who, "it has no shape to take inertia from", "give a shape, or mass and inertia")
+    if note.mass is None and all(s.density == 0 for s in shapes):
+        fail(who, "its shapes weigh nothing", "give a mass or a positive density")
+
+
+SMALLEST_INERTIA = 1e-27
+"""[kg m²] of the smallest length and density there may be"""
+
+
+def _check_inertia(who: str, inertia) -> None:
+    I = numbers(inertia)
+    if I.shape not in ((3,), (3, 3)) or not np.all(np.abs(I) <= LARGEST):
+        fail(who, f"inertia is {inertia!r}", "give (3,) or (3, 3) numbers in kg m²")
+    I = np.diag(I) if I.ndim == 1 else I
+    if np.abs(I - I.T).max() > 1e-9 * np.abs(I).max():
+        fail(who, "inertia is not symmetric", "give a symmetric matrix")
+    a, b, c = np.linalg.eigvalsh(I)
+    if a < SMALLEST_INERTIA:
+        fail(who, f"inertia has the principal value {a:.3g}", "all three must be positive")
+    if a + b < c * (1 - 1e-6):
+        fail(
+            who,
+            f"inertia breaks the triangle inequality: {a:.3g} + {b:.3g} < {c:.3g}",
+            "no mass distribution has it; make the two smaller values add up to the largest at least",
+        )

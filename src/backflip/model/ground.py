@@ -1,0 +1,83 @@
+"""A body that hangs from the world does not touch the world's shapes: worth a warning where it could."""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+
+from backflip.geometry import Shape, form_of
+from backflip.model.joints import Hinge, Slider
+from backflip.model.notes import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote, rotation_matrix
+
+DEEP = 0.05
+"""How far into the ground is worth a warning, as a part of the shape's smallest length."""
+ANGLES = 73
+"""Angles of a hinge that are tried."""
+
+
+def warn_of_ignored_ground(description: Description) -> None:
+    """Warn of bodies that are jointed to the world and can reach a ground that they pass through."""
+    meant = {frozenset(pair) for pair in description.apart}
+    bodies = {b.name: b for b in description.bodies}
+    for joint in description.joints:
+        if joint.parent != WORLD_NAME or joint.collide or frozenset((WORLD_NAME, joint.child)) in meant:
+            continue
+        for ground, shape in _solid_pairs(description, joint.child):
+            depth = _reach(joint, bodies[joint.child], shape, ground)
+            if depth > DEEP * min(
+                x for x in (*np.abs(_points(shape.shape)[0]).max(0), _size(shape.shape)) if x > 0
+            ):
+                warnings.warn(
+                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes through '
+                    f'"{ground.name}", which its shape "{shape.name}" can reach; give the joint collide=True to '
+                    f'let them touch, or say ignore_contact("world", "{joint.child}") if this is meant',
+                    stacklevel=3,
+                )
+                break
+
+
+def _solid_pairs(description: Description, body: str) -> Iterator[tuple[ShapeNote, ShapeNote]]:
+    """Every ground, with every shape of a body, that could touch."""
+    solid = [s for s in description.shapes if s.collide]
+    for ground in solid:
+        if ground.body == WORLD_NAME and ground.shape.endless:
+            yield from ((ground, s) for s in solid if s.body == body)
+
+
+def _reach(joint: JointNote, body: BodyNote, shape: ShapeNote, ground: ShapeNote) -> float:
+    """How deep [m] a shape comes into the ground wherever its joint lets it, at most."""
+    points, radius = _points(shape.shape)
+    points = np.asarray(shape.position, float) + points @ rotation_matrix(shape.rotation).T
+    points = np.asarray(body.position, float) + points @ rotation_matrix(body.rotation).T
+    pivot = np.asarray(body.position if joint.position is None else joint.position, float)
+    normal = rotation_matrix(ground.rotation)[:, 2]
+    height = (pivot - np.asarray(ground.position, float)) @ normal
+    return radius - height - _lowest(joint, points - pivot, normal)
+
+
+def _lowest(joint: JointNote, points: np.ndarray, normal: np.ndarray) -> float:
+    """The least n · p of points (k, 3) about the pivot, over all that the joint allows."""
+    low, high = (-np.inf, np.inf) if not joint.limits or joint.limits[0] is None else joint.limits[0]
+    if isinstance(joint.kind, Slider):
+        axis = np.asarray(joint.axes[0], float) / np.linalg.norm(joint.axes[0])
+        climb = axis @ normal
+        travel = 0.0 if abs(climb) < 1e-6 else min(low * climb, high * climb)
+        return float(np.min(points @ normal) + travel)
+    if isinstance(joint.kind, Hinge):
+        axis = np.asarray(joint.axes[0], float) / np.linalg.norm(joint.axes[0])
+        angles = np.linspace(max(low, -np.pi), min(high, np.pi), ANGLES)
+        return min(float(np.min(points @ rotation_matrix(angle * axis).T @ normal)) for angle in angles)
+    if not joint.kind.freedoms:
+        return float(np.min(points @ normal))
+    return -float(np.max(np.linalg.norm(points, axis=1)))
+
+
+def _points(shape: Shape) -> tuple[np.ndarray, float]:
+    """Points (k, 3) and a radius [m] about them that hold a shape."""
+    return shape.frame(form_of(shape))
+
+
+def _size(shape: Shape) -> float:
+    """The largest length [m] of a shape about its origin."""
+    points, radius = _points(shape)
+    return float(np.linalg.norm(points, axis=1).max() + radius)

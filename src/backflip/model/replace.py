@@ -1,0 +1,152 @@
+"""Reading and changing the leaves of a Model or a State by name."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, overload
+
+import jax.numpy as jnp
+from jax import Array
+
+from backflip.model.expect import expect_state
+from backflip.model.facts import Topology
+from backflip.model.fields import FIELDS, STATE_FIELDS, Field, expect_model, field_of, leaf_shapes, place_of
+from backflip.model.model import Model, State
+from backflip.model.names import index_of
+
+
+@overload
+def replace(model: Model, /, **changes: Any) -> Model: ...
+@overload
+def replace(model: Model, state: State, /, **changes: Any) -> State: ...
+def replace(model: Model, state: State | None = None, /, **changes: Any) -> Model | State:
+    """A Model, or a State of it, with some numbers changed: `replace(model, mass={"pole": m})`.
+
+    A field is changed for the names given, `replace(model, state, v_WB={"pole": (1.0, 0.0, 0.0)})`, or
+    whole, `replace(model, gravity=g)`. Names are those of bodies for `mass`, of shapes for `friction`, `size`
+    and `vertices` (corners of a hull), of joints for `stiffness`, `lower` and `upper` (limits), of servos for
+    `gain`, of body forces for `direction`; `sensors={"IMU(torso)": {"position": p}}` for sensors. It works
+    under jit, vmap and grad. What would have no effect is refused, such as the friction of a shape that was
+    described without.
+    """
+    if state is not None:
+        expect_state("replace", model, state)
+        changed = {name: _state_leaf(model, state, name, value) for name, value in changes.items()}
+        return dataclasses.replace(state, **changed)
+    expect_model("replace", model)
+    leaves: dict[str, Any] = {
+        name: _sensor_leaves(model, value) if name == "sensors" else _model_leaf(model, name, value)
+        for name, value in changes.items()
+    }
+    return dataclasses.replace(model, **leaves)
+
+
+def get(model: Model, field: str, name: str) -> Array:
+    """The part of a leaf that belongs to a name, as replace() sets it: `get(model, "mass", "pole")`."""
+    expect_model("get", model)
+    of = field_of("get", FIELDS, field).of
+    try:
+        at = place_of(model.topology, name, field, of)
+    except ValueError as error:
+        raise ValueError(f"get: {error}") from None
+    value = getattr(model, field)[at]
+    return _measured(model.topology, field, name, value)
+
+
+def _measured(facts: Topology, field: str, name: str, value: Array) -> Array:
+    """Of a size, the numbers the shape uses: () of a sphere, (2,) of a capsule."""
+    if field != "size":
+        return value
+    count = facts.shapes[facts.shape(name)].measures
+    return value[0] if count == 1 else value[:count]
+
+
+def _model_leaf(model: Model, name: str, value: Any) -> Array:
+    entry = field_of("replace", FIELDS, name)
+    if not isinstance(value, Mapping):
+        return _fitted(name, value, leaf_shapes(model.topology)[name], getattr(model, name).dtype)
+    leaf = getattr(model, name)
+    for key, part in value.items():
+        try:
+            at = place_of(model.topology, key, name, entry.of)
+            _refuse_what_has_no_effect(model.topology, name, key)
+        except ValueError as error:
+            raise ValueError(f"replace: {name}: {error}") from None
+        who = f'{name} of "{key}"'
+        if name == "size":
+            count = model.topology.shapes[model.topology.shape(key)].measures
+            leaf = leaf.at[at, :count].set(_fitted(who, part, () if count == 1 else (count,), leaf.dtype))
+        else:
+            leaf = leaf.at[at].set(_fitted(who, part, leaf[at].shape, leaf.dtype))
+    return leaf
+
+
+def _state_leaf(model: Model, state: State, name: str, value: Any) -> Array:
+    if name == "force" and not isinstance(value, Mapping):
+        return _fitted(name, value, state.force.shape, state.force.dtype)
+    field_of("replace", STATE_FIELDS | {"force": Field("row")}, name)
+    leaf = getattr(state, name)
+    if not isinstance(value, Mapping):
+        return _fitted(name, value, leaf.shape, leaf.dtype)
+    for key, part in value.items():
+        try:
+            at = place_of(model.topology, key, name, "row" if name == "force" else "body")
+        except ValueError as error:
+            raise ValueError(f"replace: {name}: {error}") from None
+        leaf = leaf.at[at].set(_fitted(f'{name} of "{key}"', part, leaf[at].shape, leaf.dtype))
+    return leaf
+
+
+def _sensor_leaves(model: Model, changes: Any) -> tuple[dict[str, Array], ...]:
+    if not isinstance(changes, Mapping) or not all(isinstance(x, Mapping) for x in changes.values()):
+        raise ValueError(
+            'replace: sensors: give them by name, such as {"IMU(torso)": {"position": (0, 0, 0.1)}}'
+        )
+    leaves = [dict(one) for one in model.sensors]
+    for key, parts in changes.items():
+        own = leaves[index_of("sensor", key, model.topology.sensor_names)]
+        for name, value in parts.items():
+            index_of(f"leaf of sensor {key}", name, list(own))
+            own[name] = _fitted(f"{name} of sensor {key}", value, own[name].shape, own[name].dtype)
+    return tuple(leaves)
+
+
+def _fitted(who: str, value: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    """The value as an array of this shape, or an error with both shapes."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"replace: {who} is {value!r}; give {shape or 'one'} numbers") from None
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"replace: {who} is {value!r}; give real numbers")
+    if array.shape != shape:
+        raise ValueError(
+            f"replace: {who} has shape {array.shape} but needs {shape}; for a batch wrap the call in jax.vmap"
+        )
+    return array.astype(dtype)
+
+
+def _refuse_what_has_no_effect(facts: Topology, field: str, name: str) -> None:
+    """Leaves that the step does not read for this name."""
+    if field in ("mass", "inertia"):
+        given = facts.mass_given if field == "mass" else facts.inertia_given
+        if not given[facts.body(name)]:
+            source = "the density of its shapes" if field == "mass" else "its shapes"
+            raise ValueError(
+                f'body "{name}" has its {field} from {source}; change these, or give add_body({field}=...)'
+            )
+    elif field == "density":
+        body = facts.shapes[facts.shape(name)].body
+        if body < 0 or facts.mass_given[body]:
+            owner = "the world" if body < 0 else f'body "{facts.bodies[body]}", whose mass is given'
+            raise ValueError(f'shape "{name}" is on {owner}: its density counts for nothing')
+    elif field in ("friction", "restitution"):
+        if not getattr(facts.shapes[facts.shape(name)], f"{field}_given"):
+            raise ValueError(
+                f'shape "{name}" was described without {field}, so that of what it touches counts; '
+                f"give add_shape({field}=...)"
+            )
+    elif field in ("lower", "upper"):
+        if not all(facts.joints[facts.joint(name)].limited):
+            raise ValueError(f'joint "{name}" has no limits to change; give limits=... when it is added')
+    elif field in ("frequency", "damping_ratio") and facts.joints[facts.joint(name)].role != "soft":
+        raise ValueError(f'joint "{name}" is rigid; give frequency=... when it is added')

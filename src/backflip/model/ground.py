@@ -72,9 +72,8 @@ def _lowest(joint: JointNote, points: np.ndarray, normal: np.ndarray) -> float:
 
 
 def _points(shape: Shape) -> tuple[np.ndarray, float]:
-    """Corners (8, 3) [m] of a box, and a radius [m] about them, that hold a shape."""
-    low, high, radius = shape.core(form_of(shape))
-    return np.stack(np.meshgrid(*zip(low, high, strict=True)), -1).reshape(-1, 3), radius
+    """Points (k, 3) and a radius [m] about them that hold a shape."""
+    return shape.frame(form_of(shape))
 
 
 def _size(shape: Shape) -> float:

@@ -11,9 +11,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from law_table import SOLVERS, key, table
 
 from backflip.experiments.base import save_result
-from backflip.experiments.tables import markdown, put_table
+from backflip.experiments.tables import put_table
 
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
@@ -27,9 +28,6 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 import jax
 
 jax.config.update("jax_enable_x64", True)
-
-SOLVERS = ("PGS", "interior point")
-"""The default first."""
 
 
 @pytest.fixture
@@ -61,33 +59,12 @@ def pytest_terminal_summary(terminalreporter, config):
         return
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     figures = [figure for r in reports for key, figure in r.user_properties if key == "law"]
-    worst = {_key(f): f for f in json.loads(file.read_text("utf-8"))["laws"]} if file.is_file() else {}
+    worst = {key(f): f for f in json.loads(file.read_text("utf-8"))["laws"]} if file.is_file() else {}
     for figure in sorted(figures, key=lambda f: f["measured"]):
-        worst[_key(figure)] = figure | {"ok": figure["measured"] <= figure["asked"]}
+        worst[key(figure)] = figure | {"ok": figure["measured"] <= figure["asked"]}
     laws = [worst[key] for key in sorted(worst)]
     save_result(file, "laws", {"laws": laws}, seed=0, seconds=sum(r.duration for r in reports))
-    text = _table(laws)
+    text = table(laws)
     if page := config.getoption("laws_page"):
         put_table(page, "laws", text)
     terminalreporter.write_line(text)
-
-
-def _key(figure: dict) -> tuple[str, str]:
-    return figure["law"], figure.get("solver", SOLVERS[0])
-
-
-def _table(laws: list[dict]) -> str:
-    """Markdown: a row per law, a column per solver; a law that a solver was not asked about has a dash."""
-    figures, rows = {_key(f): f for f in laws}, []
-    for law in dict.fromkeys(f["law"] for f in laws):
-        one = next(f for f in laws if f["law"] == law)
-        cells = [_cell(figures.get((law, solver))) for solver in SOLVERS]
-        asked = f"{one['asked']:g} {one['unit']}".rstrip()
-        rows.append([law, asked, *cells])
-    return markdown(["law", "asked", *SOLVERS], rows)
-
-
-def _cell(figure: dict | None) -> str:
-    if figure is None:
-        return "-"
-    return f"{figure['measured']:.1e} {figure['unit']}".rstrip() + ("" if figure["ok"] else " ✗")

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Timer, current_thread, main_thread
+from types import FrameType
 from typing import Any
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -38,10 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, do, and translate what went wrong into a sentence and an exit code."""
     asked = _parser().parse_args(arguments)
     try:
-        with _leaving_at_once():
-            for module in asked.imports:
-                import_module(module)
-        return asked.do(asked)
+        with _on_interrupt(_stop):
+            with _on_interrupt(_leave):
+                for module in asked.imports:
+                    import_module(module)
+            return asked.do(asked)
     except (Refused, OSError) as reason:  # OSError: a full disk, a closed pipe
         print(f"backflip: {reason}", file=sys.stderr)
         return USAGE
@@ -63,22 +65,31 @@ def _is_unable(reason: ValueError) -> bool:
 
 
 @contextmanager
-def _leaving_at_once() -> Iterator[None]:
-    """Ctrl-C ends the process: raised inside an import, it can be lost, or crash what is half loaded."""
-
-    def leave(*_: object) -> None:
-        os.write(2, b"backflip: interrupted\n")
-        os._exit(INTERRUPTED)
-
+def _on_interrupt(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Ctrl-C calls this inside, unless somebody else has a say in it."""
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or current_thread() is not main_thread():
-        yield  # somebody else has a say
+    if before not in (signal.default_int_handler, _stop) or current_thread() is not main_thread():
+        yield
         return
-    signal.signal(signal.SIGINT, leave)
+    signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End the process: raised inside an import, an exception can be lost, or crash what is half loaded."""
+    os.write(2, b"backflip: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; a moment later if JAX is collecting garbage, where it would be lost."""
+    if frame and frame.f_code.co_name == "_xla_gc_callback":
+        Timer(0.01, signal.raise_signal, [number]).start()
+    else:
+        raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -242,7 +253,7 @@ def _page(path: Path) -> Path:
 
 
 def _gradients(asked: argparse.Namespace) -> int:
-    matrix = import_module("backflip.experiments.certificates.gradients")
+    matrix = import_module("backflip.experiments.certificates.gradient_table")
     chosen: list[tuple[str, ...]] = []
     for what, name, known in (
         ("solver", asked.solver, tuple(matrix.SCHEMES)),
@@ -309,18 +320,15 @@ def _named(name: str) -> tuple[str, ...]:
 
 
 def _cache_compilations() -> None:
-    """Keep compiled programs between runs, in a folder that only the user can read or write."""
+    """Store XLA's programs between runs, in a folder that only the user can read or write."""
     import jax
+
+    from backflip.lanes import store
 
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return  # the user has chosen
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(base) / "backflip" / "xla"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return  # a home that is read-only or not there is no reason to stop
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    if folder := store.xla_folder():
+        jax.config.update("jax_compilation_cache_dir", str(folder))
 
 
 def _tell(text: str) -> None:

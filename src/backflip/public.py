@@ -13,8 +13,8 @@ from backflip.dynamics import (
     step,
     total_mass,
 )
-from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
-from backflip.lanes import backend
+from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Shape, Sphere, hulls_of_mesh
+from backflip.lanes import backend, set_backend
 from backflip.learn import (
     Cauchy,
     Certainty,
@@ -97,6 +97,7 @@ __all__ = [
     "Scheme",
     "Sensor",
     "ServoTorque",
+    "Shape",
     "Sight",
     "Solver",
     "Sphere",
@@ -138,6 +139,7 @@ __all__ = [
     "scale_by_error",
     "servo_power",
     "servo_torque",
+    "set_backend",
     "step",
     "total_mass",
     "train",

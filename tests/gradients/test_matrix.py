@@ -1,26 +1,15 @@
-"""The gradient matrix: a part of it measured anew, and what the stored one claims."""
-
-import json
-from pathlib import Path
+"""The gradient matrix: a part of it measured anew."""
 
 import numpy as np
 import pytest
 
 from backflip.experiments.certificates.gradients import (
     CASES,
-    MARK,
-    SCHEMES,
-    STEPS,
     TOLERANCE,
     Case,
     compare,
     plateau,
-    stored,
-    table,
 )
-
-ROOT = Path(__file__).parents[2]
-STORED, DOCS = ROOT / "results" / "gradients.json", ROOT / "docs" / "gradients.md"
 
 
 # one test per case, since both lengths share its compiled programs
@@ -37,22 +26,6 @@ def test_both_modes_agree_with_differences_by_interior_point() -> None:
     rolling = next(case for case in CASES if case.name == "rolling")
     cell = compare(rolling, 10, elements=4, solver="interior point")
     assert cell.happens and cell.error <= TOLERANCE, f"{cell.leaf} is off by {cell.error:.1e}"
-
-
-def test_stored_matrix_is_whole_and_passes() -> None:
-    record = json.loads(STORED.read_text("utf-8"))
-    cells = {(cell["case"], cell["steps"], cell["solver"]): cell for cell in record["cells"]}
-    assert set(cells) == {(case.name, steps, s) for case in CASES for steps in STEPS for s in SCHEMES}
-    assert record["tolerance"] == TOLERANCE
-    for key, cell in cells.items():
-        passes = cell["happens"] and not cell["failure"] and cell["error"] <= TOLERANCE
-        assert cell["ok"] == passes, key
-        assert cell["ok"], key
-
-
-def test_docs_show_the_stored_matrix() -> None:
-    text = table(stored(STORED, SCHEMES))
-    assert f"<!-- {MARK} -->\n{text}\n<!-- /{MARK} -->" in DOCS.read_text("utf-8")
 
 
 def test_plateau_finds_the_slope_between_events_and_rounding() -> None:

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -33,23 +35,7 @@ def ball() -> tuple:
     return bf.Scheme(0.01), model, bf.rest(model)
 
 
-@pytest.fixture(autouse=True)
-def as_before():
-    """Whatever a test chooses is forgotten after it."""
-    with bf.backend("lanes"):
-        yield
-
-
 # --- by hand ----------------------------------------------------------------------------------------------
-
-
-def test_a_choice_holds_until_the_next():
-    compiled = lanes.compile(double)
-    assert calls(compiled, X) == 1
-    bf.backend("xla")
-    assert calls(compiled, X) == 0
-    bf.backend("lanes")
-    assert calls(compiled, X) == 1
 
 
 def test_a_choice_for_a_while_ends_with_it():
@@ -68,17 +54,11 @@ def test_a_choice_for_a_while_ends_with_an_error_too():
     assert calls(lanes.compile(double), X) == 1
 
 
-def test_a_choice_after_a_choice_for_a_while_is_the_one_before():
-    bf.backend("xla")
-    with bf.backend("lanes"):
-        assert calls(lanes.compile(double), X) == 1
-    assert calls(lanes.compile(double), X) == 0
-
-
 @pytest.mark.parametrize("name", ["gpu", "XLA", "", None, 0])
 def test_a_backend_that_does_not_exist_is_refused_with_the_two_that_do(name):
-    with pytest.raises(ValueError, match=r"xla.*lanes|lanes.*xla"):
-        bf.backend(name)
+    for choose in (bf.backend, bf.set_backend):
+        with pytest.raises(ValueError, match=r"xla.*lanes|lanes.*xla"):
+            choose(name)
     assert calls(lanes.compile(double), X) == 1
 
 
@@ -90,12 +70,83 @@ def test_a_choice_reaches_functions_that_jit_already_knows():
             assert compiled.lower(X).as_text().count("custom_call") == count
 
 
-def test_a_choice_holds_in_other_threads_of_python():
-    from concurrent.futures import ThreadPoolExecutor
+def test_constructing_a_choice_changes_nothing():
+    choice = bf.backend("xla")
+    assert calls(lanes.compile(double), X) == 1
+    for _ in range(2):
+        with choice, choice:
+            assert calls(lanes.compile(double), X) == 0
+        assert calls(lanes.compile(double), X) == 1
 
-    bf.backend("xla")
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(calls, lanes.compile(double), X).result() == 0
+
+def test_a_choice_decorates_a_function():
+    @bf.backend("xla")
+    def ask() -> int:
+        return calls(lanes.compile(double), X)
+
+    assert [ask(), ask(), calls(lanes.compile(double), X)] == [0, 0, 1]
+
+
+def test_overlapping_choices_of_threads_do_not_mix():
+    """One enters first and leaves first; jit, which both call, keeps their programs apart."""
+    compiled, entered, left = jax.jit(lanes.compile(double)), threading.Event(), threading.Event()
+    counts: dict[str, list[int]] = {"xla": [], "lanes": []}
+
+    def ask(name: str) -> None:
+        np.testing.assert_allclose(compiled(X), double(X), rtol=1e-14)
+        counts[name].append(compiled.lower(X).as_text().count("custom_call"))
+
+    def first() -> None:
+        with bf.backend("xla"):
+            ask("xla")
+            entered.set()
+            assert inside.wait(60)
+            ask("xla")
+        left.set()
+
+    def second() -> None:
+        assert entered.wait(60)
+        with bf.backend("lanes"):
+            inside.set()
+            ask("lanes")
+            assert left.wait(60)
+            ask("lanes")
+        ask("lanes")
+
+    inside = threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(first), pool.submit(second)]:
+            done.result()
+    assert counts == {"xla": [0, 0], "lanes": [1, 1, 1]}
+
+
+CHOOSE = """
+import threading, jax, jax.numpy as jnp, backflip as bf
+from backflip import lanes
+double, seen = jax.jit(lanes.compile(lambda x: 2 * x)), []
+def ask():
+    double(jnp.ones(3))
+    seen.append((lanes.chosen(), double.lower(jnp.ones(3)).as_text().count("custom_call")))
+def ask_twice():
+    ask()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+ask_twice()
+bf.set_backend("xla")
+ask_twice()
+with bf.backend("lanes"):
+    bf.set_backend("xla")
+    ask_twice()  # a block is stronger than the default, in its own thread
+bf.set_backend("lanes")
+ask_twice()
+print(*(f"{name} {count}" for name, count in seen), sep="\\n")
+"""
+
+
+def test_the_default_holds_in_all_threads_where_no_block_says_otherwise():
+    by_lanes, by_xla = "lanes 1", "xla 0"
+    assert answer(CHOOSE) == [by_lanes] * 2 + [by_xla] * 2 + [by_lanes, by_xla] + [by_lanes] * 2
 
 
 def test_results_of_both_agree():
@@ -124,6 +175,12 @@ def test_a_batch_and_its_gradient_are_one_call_each():
         assert calls(gradient, *args) == 0
 
 
+def test_second_derivatives_are_left_to_nobody_else():
+    text = jax.jit(jax.hessian(lanes.compile(lambda x: jnp.sin(x) @ x))).lower(X).as_text()
+    assert text.count("custom_call @backflip_lanes") == 1
+    assert "sine" not in text
+
+
 def test_rollouts_run_by_lanes(ball):
     assert calls(lambda m, s: bf.rollout(ball[0], m, s, steps=9).last.p_WB, *ball[1:]) >= 1
 
@@ -144,8 +201,6 @@ def test_a_batch_of_batches_is_one_call():
 
 
 def test_python_threads_may_call_at_once():
-    from concurrent.futures import ThreadPoolExecutor
-
     compiled = jax.jit(jax.vmap(lanes.compile(lambda x: jnp.sin(x @ x) * x)))
     xs = [np.random.default_rng(i).normal(size=(2000, 3)) for i in range(8)]
     want = [np.asarray(compiled(x)) for x in xs]
@@ -164,15 +219,15 @@ def calls():
     return jax.jit(lambda x: lanes.compile(jnp.sin)(x)).lower(jnp.ones(3)).as_text().count("custom_call")
 print(lanes.chosen(), calls())
 for name in ("xla", "lanes"):
-    bf.backend(name)
+    bf.set_backend(name)
     print(lanes.chosen(), calls())
 """
 
 
-def answer(**env: str) -> list[str]:
+def answer(code: str = ASK, **env: str) -> list[str]:
     """Who runs functions, at first and after each choice by hand, and the calls in such a function."""
     plain = {k: v for k, v in os.environ.items() if k != "BACKFLIP_LANES"}
-    done = subprocess.run([sys.executable, "-c", ASK], env=plain | env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], env=plain | env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")[:-1]
 

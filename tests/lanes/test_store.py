@@ -266,7 +266,7 @@ def test_a_file_given_away_is_not_used() -> None:
 def test_a_folder_that_others_can_write_is_not_used(mode: int) -> None:
     file = keep()
     file.parent.chmod(mode)
-    with pytest.warns(UserWarning, match=r"not kept.*kernels.*chmod go-w.*BACKFLIP_CACHE=off"):
+    with pytest.warns(UserWarning, match=r"not stored.*kernels.*chmod go-w.*BACKFLIP_CACHE=off"):
         assert is_rebuilt()
     with warnings.catch_warnings(action="error"):  # said once
         assert is_rebuilt(OTHER)
@@ -337,6 +337,48 @@ def test_without_a_home_kernels_are_built(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("BACKFLIP_CACHE", "~nobody-of-this-name/kernels")
     assert store.folder() is None
     assert is_rebuilt() and is_rebuilt()
+
+
+# --- XLA's own ----------------------------------------------------------------------------------------------
+
+
+def test_xla_has_a_folder_beside_ours_or_below_the_one_that_is_named(place: Path, monkeypatch) -> None:
+    assert store.xla_folder() == place / "xla"
+    monkeypatch.delenv("BACKFLIP_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent))
+    assert store.xla_folder() == place.parent / "backflip" / "xla"
+    monkeypatch.setenv("BACKFLIP_CACHE", "off")
+    assert store.xla_folder() is None
+
+
+@posix
+def test_a_folder_of_xla_that_others_can_write_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = store.xla_folder()
+    assert place is not None
+    place.chmod(0o777)
+    with pytest.warns(UserWarning, match=r"XLA programs are not stored.*remove it"):
+        assert store.xla_folder() is None
+    place.chmod(0o700)
+    me = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: me + 1)
+    monkeypatch.setattr(store, "_warned", set())
+    with pytest.warns(UserWarning, match=rf"belongs to user {me}, not to you"):
+        assert store.xla_folder() is None
+
+
+@posix
+def test_programs_of_xla_that_others_could_have_written_are_removed(tmp_path: Path) -> None:
+    place = store.xla_folder()
+    assert place is not None
+    for name, mode in (("mine", 0o600), ("open", 0o666)):
+        (place / name).write_bytes(b"program")
+        (place / name).chmod(mode)
+    (place / "link").symlink_to(tmp_path)
+    store.xla_folder()
+    assert names(place) == {"mine", "open"}  # nobody else can enter
+    place.chmod(0o755)
+    assert store.xla_folder() == place
+    assert names(place) == {"mine"} and stat.S_IMODE(place.stat().st_mode) == 0o700
 
 
 # --- trouble with the disk ----------------------------------------------------------------------------------

@@ -468,7 +468,6 @@ HIGHER: dict[str, Callable[[Callable], Callable]] = {
 }
 
 
-@may_fall_back
 @pytest.mark.parametrize("name", HIGHER)
 def test_higher_derivatives(name):
     agree(alone_and_batched(HIGHER[name]), energy, (ARM, X), (ARMS, XS), tol=1e-10)
@@ -738,6 +737,20 @@ def test_one_closure_called_with_several_values_never_remembers_the_first():
     for k in (1.0, 2.0):
         want = close_over(jnp.array(k), False)(X) + close_over(jnp.array(2 * k), False)(X)
         np.testing.assert_allclose(f(k, X), want, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::backflip.lanes.Uncovered")
+def test_closures_over_a_typed_key_of_random_numbers():
+    key = jax.random.key(3)
+    agree(jax.vmap, lambda x: x + jax.random.normal(key, x.shape), XS)
+    agree(jax.grad, lambda x: x @ jax.random.normal(key, x.shape), X)
+
+
+def test_arguments_wider_than_numbers_are_now_are_refused_by_name():
+    compiled = lanes.compile(energy)
+    with jax.enable_x64(False), pytest.raises(TypeError, match=r"energy: .* float64, .*jax_enable_x64.*off"):
+        compiled(ARM, X)
+    assert_same(compiled(ARM, X), energy(ARM, X))
 
 
 # --- threads ----------------------------------------------------------------------------------------------

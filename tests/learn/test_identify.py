@@ -152,13 +152,13 @@ def test_a_search_that_was_stopped_goes_on_where_it_was(seen, tmp_path):
 
 
 def test_jacobian_and_gradient_agree_with_differences(seen):
-    from backflip.learn.identify import _problem
     from backflip.learn.least_squares import with_jacobian
+    from backflip.learn.problem import make_problem
     from backflip.learn.recording import as_runs
 
     layout, free = lay_out(guess(1.5, 0.4))
     runs = as_runs(noisy(seen[1], outliers=0.1))
-    problem = _problem(SCHEME, to_model, layout, free, runs, bf.observe, NOISE, bf.Cauchy())
+    problem = make_problem(SCHEME, to_model, layout, free, runs, bf.observe, NOISE, bf.Cauchy())
     for at in (free, free + jnp.array([0.5, -0.3])):
         r, J = jax.jit(with_jacobian)(problem, at)
         value = jax.jit(lambda x: problem.residuals(x))

@@ -1,4 +1,4 @@
-"""Families of names are namespaces: hooks of gradients, bounds of parameters; the base of policies is public."""
+"""Hooks of gradients and bounds of parameters are namespaces; the base class of policies is public."""
 
 import abc
 

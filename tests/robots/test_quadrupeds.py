@@ -8,7 +8,7 @@ import pytest
 
 import backflip as bf
 from backflip import robots
-from backflip.experiments.bench.work import DT, SWEEPS, trot
+from backflip.experiments.bench.job import DT, SWEEPS, trot
 
 mujoco = pytest.importorskip("mujoco")
 

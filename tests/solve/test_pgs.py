@@ -19,7 +19,7 @@ def spd(random: np.random.Generator, n: int) -> np.ndarray:
     return G @ G.T / n + 0.5 * np.eye(n)
 
 
-def rows(target, lower=(), upper=(), friction=(), softness=None, initial=None) -> Rows:
+def rows(target, lower=(), upper=(), friction=(), softness=None, initial=None, min_diagonal=0.0) -> Rows:
     r = len(target)
     zero = jnp.zeros(r)
     return Rows(
@@ -28,7 +28,7 @@ def rows(target, lower=(), upper=(), friction=(), softness=None, initial=None) -
         upper=jnp.asarray(upper, float),
         softness=zero if softness is None else jnp.asarray(softness),
         friction=jnp.concatenate([jnp.ravel(jnp.asarray(mu, float)) for mu in friction] or [jnp.zeros(0)]),
-        min_diagonal=zero,
+        min_diagonal=zero + min_diagonal,
         initial_impulse=zero if initial is None else jnp.asarray(initial),
         layout=Layout((("scalar", len(lower)),), tuple(jnp.shape(mu) for mu in friction)),
     )
@@ -125,7 +125,7 @@ def test_a_cone_pushes_alike_in_every_direction_and_a_pyramid_does_not():
 def test_a_contact_in_a_plane_has_friction():
     # the second tangent moves nothing: out of a plane
     factor, b = np.diag([1.0, 1.0, 0.0]), jnp.array([-1.0, 5.0, 0.0])
-    contact = rows(np.zeros(3), friction=[np.array([[0.5]])])._replace(min_diagonal=jnp.full(3, 1e-9))
+    contact = rows(np.zeros(3), friction=[np.array([[0.5]])], min_diagonal=1e-9)
     for friction in (Cone(), Pyramid()):
         found = PGS(5, friction).solve(contact, Delassus(jnp.asarray(factor)), b)
         np.testing.assert_allclose(found, [1, -0.5, 0], atol=1e-12)

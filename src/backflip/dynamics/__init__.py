@@ -2,7 +2,7 @@
 
 comes in    Scheme, Model, State, u
 goes out    the next State
-may touch   math, solve, geometry, model
+may touch   math, lanes, solve, geometry, model
 never knows observations, policies, files
 """
 

@@ -14,7 +14,7 @@ from backflip.dynamics.close import close
 from backflip.dynamics.midstep import MidStep, mid_step
 from backflip.dynamics.motion import Motion, drift
 from backflip.dynamics.tree import respond
-from backflip.math import orthonormal, rotate, smallest
+from backflip.math import at_most, orthonormal, rotate, smallest
 from backflip.model import Model, State, bodies_of, expect_state
 from backflip.solve import PGS, Solver
 
@@ -40,6 +40,10 @@ class Scheme(eqx.Module):
             raise ValueError(f"Scheme: solver is {self.solver!r}; give a solver such as PGS(sweeps=20)")
 
 
+MAX_TURN = np.pi / 2
+"""[rad] that a body turns in a step at most; its spin is cut to that"""
+
+
 @jax.jit
 @lanes.compile
 def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> State:
@@ -50,10 +54,10 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     u = _check(model, state, u)
     dt = scheme.dt
     bodies = bodies_of(model)
-    start = Motion(state.p_WB, state.R_WB, state.v_WB, state.w_WB)
+    start = Motion(state.p_WB, state.R_WB, state.v_WB, at_most(state.w_WB, MAX_TURN / dt))
     mid = mid_step(model, bodies, start, u, dt)
     twist, displacement, force = _solve(scheme.solver, mid, state.force)
-    kicked = mid.motion._replace(v=twist[:, :3], w=twist[:, 3:])
+    kicked = mid.motion._replace(v=twist[:, :3], w=at_most(twist[:, 3:], MAX_TURN / dt))
     end = drift(bodies, kicked, dt / 2, model.topology.planar).end
     R = orthonormal(rotate(displacement[:, 3:], end.R))
     end = close(model, bodies, end._replace(p=end.p + displacement[:, :3], R=R))

@@ -1,11 +1,14 @@
-"""One file, one claim of a paper, one figure.
+"""One file, one experiment: what a paper claims, and our own certificates and benchmarks.
 
 comes in    a folder, a seed, a Progress to report to
-goes out    files in the folder, a result to keep, Claims re-measured from the files
-may touch   the public backflip API, view, robots, keep; files and clocks
+goes out    files in the folder, a result, Claims re-measured from the files
+may touch   the public names, geometry, view, robots, storage; files and clocks
 never knows how the engine works inside
 
-An experiment is a module that fits `base.Experiment`, in the folder of its subject.
+Folders are by subject. An experiment is a module that fits `base.Experiment`; beside it stand the modules
+that only its subject needs. What several subjects need is in this folder: claims and results (`base`), tables
+(`tables`), running and measuring again (`running`), training several seeds (`training`), and whether a motion
+obeys physics (`audit`).
 """
 
 import importlib
@@ -27,7 +30,7 @@ FOLDERS = {
     "chain-mass": "chain",
     "identify-robot": "quadruped",
 }
-"""Every experiment and the folder of its module, in the order in which they are told and run."""
+"""Every experiment and the folder of its module, in the order in which they are listed and run."""
 NAMES = tuple(FOLDERS)
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from backflip.lanes import loops
-from backflip.lanes.elementwise import RULES, add, compare, div, invert, logic, mul, select, sub, total
+from backflip.lanes.arithmetic import add, div, mul, sub, total
+from backflip.lanes.elementwise import RULES
 from backflip.lanes.emit import FLOATS, Element, Emitter, Uncovered, size_of
+from backflip.lanes.logic import compare, invert, logic, select
 from backflip.lanes.structure import Array, array_of, zeros
 
 Join = Callable[[Element, Element], Element]
@@ -18,11 +20,11 @@ MOST_SORTED = 32
 
 
 def _rows(x: Array, axes: tuple[int, ...]) -> tuple[Array, tuple[int, ...]]:
-    """x as (what is kept, what is reduced), and the shape that is kept."""
-    kept = [i for i in range(x.ndim) if i not in axes]
-    shape = tuple(x.shape[i] for i in kept)
+    """x as (what stays, what is reduced), and the shape that stays."""
+    outer = [i for i in range(x.ndim) if i not in axes]
+    shape = tuple(x.shape[i] for i in outer)
     reduced = math.prod(x.shape[i] for i in axes)
-    return x.transpose([*kept, *axes]).reshape(math.prod(shape), reduced), shape
+    return x.transpose([*outer, *axes]).reshape(math.prod(shape), reduced), shape
 
 
 def reduce_sum(e: Emitter, kind: str, signed: bool, x: Array, axes: tuple[int, ...]) -> Array:
@@ -63,9 +65,9 @@ def _neutral(name: str, kind: str, signed: bool) -> Any:
 
 
 def arg_extreme(e, kind: str, signed: bool, x: Array, axis: int, index_kind: str, how: str) -> Array:
-    """Where the greatest ("gt") or least element is; the first of equals, the first NaN before all."""
+    """Where the greatest ("gt") or smallest element is; the first of equals, the first NaN before all."""
     rows, shape = _rows(x, (axis,))
-    found = []
+    places = []
     for row in rows:
         best, at = row[0], 0
         for i, element in enumerate(row[1:], 1):
@@ -74,8 +76,8 @@ def arg_extreme(e, kind: str, signed: bool, x: Array, axis: int, index_kind: str
                 nan = logic("and", e, "i1", False, *_nans(e, kind, element, best))
                 better = logic("or", e, "i1", False, better, nan)
             best, at = select(e, kind, better, best, element), select(e, index_kind, better, at, i)
-        found.append(at)
-    return array_of(found, shape)
+        places.append(at)
+    return array_of(places, shape)
 
 
 def _nans(e: Emitter, kind: str, a: Element, b: Element) -> tuple[Element, Element]:
@@ -85,19 +87,19 @@ def _nans(e: Emitter, kind: str, a: Element, b: Element) -> tuple[Element, Eleme
 
 def cumulate(join: Join, x: Array, axis: int, reverse: bool) -> Array:
     """Running results along an axis."""
-    found = x.copy()
-    lines = np.moveaxis(found, axis, -1)
+    result = x.copy()
+    lines = np.moveaxis(result, axis, -1)
     lines = lines[..., ::-1] if reverse else lines
     for place in np.ndindex(lines.shape[:-1]):
         for i in range(1, lines.shape[-1]):
             lines[(*place, i)] = join(lines[(*place, i - 1)], lines[(*place, i)])
-    return found
+    return result
 
 
 def sort(e: Emitter, facts: list, arrays: list[Array], axis: int, keys: int) -> list[Array]:
-    """Lines along an axis in rising order of the first `keys` arrays; equals keep theirs, NaN comes last."""
-    found = [x.copy() for x in arrays]
-    lines = [np.moveaxis(x, axis, -1) for x in found]
+    """Lines along an axis in rising order of the first `keys` arrays; equals in their order, NaN last."""
+    result = [x.copy() for x in arrays]
+    lines = [np.moveaxis(x, axis, -1) for x in result]
     n = lines[0].shape[-1]
     if n > MOST_SORTED:
         raise Uncovered(f"a sort of {n} numbers")
@@ -108,12 +110,12 @@ def sort(e: Emitter, facts: list, arrays: list[Array], axis: int, keys: int) -> 
             swap = _before(e, facts[:keys], b, a)
             for line, (kind, _), x, y in zip(lines, facts, a, b, strict=True):
                 line[(*place, i)], line[(*place, j)] = (select(e, kind, swap, *p) for p in ((x, y), (y, x)))
-    return found
+    return result
 
 
 def _before(e: Emitter, facts: list, a: list[Element], b: list[Element]) -> Element:
     """Whether a comes before b, by the first key in which they differ."""
-    found: Element = False
+    before: Element = False
     for (kind, signed), x, y in reversed(list(zip(facts, a, b, strict=False))):
         less, same = (compare(how, e, kind, signed, x, y) for how in ("lt", "eq"))
         if kind in FLOATS:
@@ -121,8 +123,8 @@ def _before(e: Emitter, facts: list, a: list[Element], b: list[Element]) -> Elem
             less = logic("or", e, "i1", False, less, logic("and", e, "i1", False, y_nan, x_number))
             both = logic("and", e, "i1", False, y_nan, invert(e, "i1", False, x_number))
             same = logic("or", e, "i1", False, same, both)
-        found = logic("or", e, "i1", False, less, logic("and", e, "i1", False, same, found))
-    return found
+        before = logic("or", e, "i1", False, less, logic("and", e, "i1", False, same, before))
+    return before
 
 
 def dot_general(e: Emitter, kind: str, signed: bool, a: Array, b: Array, dimension_numbers) -> Array:
@@ -139,13 +141,13 @@ def dot_general(e: Emitter, kind: str, signed: bool, a: Array, b: Array, dimensi
     if loops.worth(n * m * o * k, [a, b]):
         factors = [rows[:, :, None, :], columns[:, None, :, :]]
         return loops.contract(e, kind, signed, factors, (n, m, o), k).reshape(batch + left + right)
-    found = (
+    elements = (
         total(e, kind, signed, list(zip(row, column, strict=True)))
         for i in range(n)
         for row in rows[i]
         for column in columns[i]
     )
-    return array_of(found, batch + left + right)
+    return array_of(elements, batch + left + right)
 
 
 # --- matrices, (..., n, n) ------------------------------------------------------------------------

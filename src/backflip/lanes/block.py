@@ -27,7 +27,7 @@ class Format:
 
     @property
     def rounder(self) -> float:
-        """Added to a number below 2^(fraction − 1), rounds it to an integer, found in the lowest bits."""
+        """Added to a number below 2^(fraction − 1), rounds it to an integer, which the lowest bits hold."""
         return 1.5 * 2.0**self.fraction
 
 
@@ -195,10 +195,10 @@ def copysign(size: Value, sign: Value) -> Value:
     return size.block.call("copysign", size, sign)
 
 
-def clip(x: Value, least: float, most: float) -> Value:
+def clip(x: Value, low: float, high: float) -> Value:
     """x held between two bounds; NaN stays NaN."""
-    x = select(x > most, most, x)
-    return select(x < least, least, x)
+    x = select(x > high, high, x)
+    return select(x < low, low, x)
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:

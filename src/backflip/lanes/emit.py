@@ -242,18 +242,18 @@ class Emitter:
         text = f"internal constant [{len(elements)} x {stored}] [{numbers}]"
         return self.tables.setdefault(text, f"@numbers{len(self.tables)}")
 
-    def keep(self, elements: Iterable[Element], kind: str) -> list[Element]:
+    def in_memory(self, elements: Iterable[Element], kind: str) -> list[Element]:
         """The same elements, those that are values in memory."""
         elements = list(elements)
         loose = {id(x): x for x in elements if isinstance(x, Value) and not isinstance(x, Slot)}
         if not loose:
             return elements
         where = self.area(len(loose), kind)
-        kept = {}
+        slots = {}
         for index, (key, x) in enumerate(loose.items()):
             self.store(x, where, index, kind)
-            kept[key] = Slot(where, index)
-        return [kept.get(id(x), x) for x in elements]
+            slots[key] = Slot(where, index)
+        return [slots.get(id(x), x) for x in elements]
 
     def laid(self, elements: Iterable[Element], kind: str) -> str:
         """An area with all elements in order; their own, if they lie so already."""

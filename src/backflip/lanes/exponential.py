@@ -31,7 +31,7 @@ def expm1_short(r: Value) -> Value:
 
 
 def scaled(x: Value, count: Value) -> Value:
-    """x 2ⁿ, in two steps: 2ⁿ alone may be denormal or infinite."""
+    """x 2ⁿ, in two steps: 2ⁿ itself may be denormal or infinite."""
     half = count >> 1
     return x * two_to(half, x.element) * two_to(count - half, x.element)
 

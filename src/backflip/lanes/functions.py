@@ -2,7 +2,7 @@
 
 Each reduces its argument to a short interval, takes a polynomial there (`polynomials`), and puts back what
 was taken off. All lanes go the same way; `select` picks what holds for each. Special values are those of C:
-NaN stays NaN, zeros keep their sign, results overflow to ∞ and underflow through the denormals. Where the
+NaN stays NaN, zeros stay of their sign, results overflow to ∞ and underflow through the denormals. Where the
 thread flushes those, as XLA's do, they count as zeros, and normal numbers are still right.
 """
 
@@ -22,7 +22,7 @@ ULP = {
 }  # fmt: skip
 """Largest error in units of the last place, for float and double, with and without fused products.
 
-sin, cos and tan keep theirs up to |x| = 10⁶; they lose digits beyond, and are finite for every finite x.
+sin, cos and tan stay within theirs up to |x| = 10⁶; beyond they lose digits, and are finite for finite x.
 """
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {

@@ -1,11 +1,11 @@
-"""The door between XLA and a kernel: LLVM IR of an XLA FFI handler that shares robots among threads.
+"""The door between XLA and a kernel: LLVM IR of an XLA FFI handler that divides robots among threads.
 
 A large batch is cut into chunks, dealt out by an atomic counter to the caller and to helpers from XLA's own
 thread pool. The caller never waits for a helper to start: it takes chunks too, until none is left, and then
 waits only for those in other hands. So a call ends even if no helper comes, whatever the pool is busy with.
 """
 
-GRAIN = 4  # [vectors] the least work that pays for waking one more thread
+GRAIN = 4  # [vectors] the smallest work that pays for waking one more thread
 CHUNKS = 12  # per thread: enough to even out a slow one, few enough that dealing them out costs nothing
 
 # Byte offsets in xla/ffi/api/c_api.h, API major version 0, on any 64-bit platform.
@@ -27,15 +27,15 @@ API_SCHEDULE = 136  # XLA_FFI_Api.XLA_FFI_ThreadPool_Schedule
 API_NUM_THREADS = 144  # XLA_FFI_Api.XLA_FFI_ThreadPool_NumThreads
 TYPE_METADATA = 1  # XLA_FFI_Extension_Metadata
 
-# Byte offsets of our own: what the threads of one call share. It lives on the heap because a helper may come
-# after the call has ended; whoever leaves last frees it.
-SHARE_NEXT = 0  # first chunk that nobody has taken
-SHARE_DONE = 8  # chunks computed
-SHARE_USERS = 16  # visits still to end: the helpers', and the caller's two, to compute and to wait
-SHARE_COUNT = 24  # robots in the batch
-SHARE_CHUNK = 32  # robots in a chunk
-SHARE_CHUNKS = 40  # chunks in the batch
-SHARE_POINTERS = 48  # data of all arguments, then of all results
+# Byte offsets of our own: the job that the threads of one call work on. It lives on the heap because a helper
+# may come after the call has ended; whoever leaves last frees it.
+JOB_NEXT = 0  # first chunk that nobody has taken
+JOB_DONE = 8  # chunks computed
+JOB_USERS = 16  # visits still to end: the helpers', and the caller's two, to compute and to wait
+JOB_COUNT = 24  # robots in the batch
+JOB_CHUNK = 32  # robots in a chunk
+JOB_CHUNKS = 40  # chunks in the batch
+JOB_POINTERS = 48  # data of all arguments, then of all results
 
 LIBRARY = "\ndeclare ptr @malloc(i64)\ndeclare void @free(ptr)\ndeclare i32 @sched_yield()\n"
 
@@ -52,7 +52,7 @@ def handler_ir(
     if min(outputs, lanes, 1 if threads is None else threads) < 1:
         raise ValueError(f'handler "{name}": outputs, lanes and threads must be 1 or more')
     parts = [_handler(name), _execute(name, block, inputs, outputs, batched), _collect(name, inputs, outputs)]
-    parts += [_share(name, inputs + outputs, lanes), _crew(name, lanes, threads), _invite(name)]
+    parts += [_divide(name, inputs + outputs, lanes), _crew(name, lanes, threads), _invite(name)]
     return "\n".join([*parts, _help(name, block, inputs), _release(name), _ask(name), LIBRARY])
 
 
@@ -73,7 +73,7 @@ def _words(base: str, *values: str) -> str:
     return "\n".join(_store(value, base, 8 * i) for i, value in enumerate(values))
 
 
-def _least(result: str, a: str, b: str) -> str:
+def _min(result: str, a: str, b: str) -> str:
     return f"  {result}.is = icmp slt i64 {a}, {b}\n  {result} = select i1 {result}.is, i64 {a}, i64 {b}"
 
 
@@ -110,7 +110,7 @@ execute: ; registered as one function, a handler is called for no other stage
 
 
 def _execute(name: str, block: str, inputs: int, outputs: int, batched: bool) -> str:
-    """Count the robots, then share them or compute all here."""
+    """Count the robots, then divide them or compute all here."""
     dims = f"""{_load("%rets", "ptr", "%frame", FRAME_RETS)}
 {_load("%result", "ptr", "%rets", 0)}
 {_load("%dims", "ptr", "%result", BUFFER_DIMS)}"""
@@ -121,11 +121,11 @@ entry:
 {dims if batched else ""}
   %count = {"load i64, ptr %dims" if batched else "add i64 1, 0"}
   %empty = icmp eq i64 %count, 0
-  br i1 %empty, label %end, label %share
-share:
-  %shared = call i1 @{name}.share(ptr %frame, i64 %count)
-  br i1 %shared, label %end, label %alone
-alone:
+  br i1 %empty, label %end, label %divide
+divide:
+  %divided = call i1 @{name}.divide(ptr %frame, i64 %count)
+  br i1 %divided, label %end, label %single
+single:
 {_at("%outs", "%ins", 8 * inputs)}
   call void @{name}.collect(ptr %frame, ptr %ins)
   call void @{block}(ptr %ins, ptr %outs, i64 0, i64 %count)
@@ -151,17 +151,17 @@ define internal void @{name}.collect(ptr %frame, ptr %pointers) {{
 }}"""
 
 
-def _share(name: str, pointers: int, lanes: int) -> str:
+def _divide(name: str, pointers: int, lanes: int) -> str:
     """Compute chunks of whole vectors together with helpers; false: nothing done, one thread will do."""
     return f"""
-define internal i1 @{name}.share(ptr %frame, i64 %count) {{
+define internal i1 @{name}.divide(ptr %frame, i64 %count) {{
 entry:
   %crew = call i64 @{name}.crew(ptr %frame, i64 %count)
   %several = icmp sgt i64 %crew, 1
   br i1 %several, label %allocate, label %decline
 allocate:
-  %share = call ptr @malloc(i64 {SHARE_POINTERS + 8 * pointers})
-  %none = icmp eq ptr %share, null
+  %job = call ptr @malloc(i64 {JOB_POINTERS + 8 * pointers})
+  %none = icmp eq ptr %job, null
   br i1 %none, label %decline, label %cut
 decline: ret i1 false
 cut:
@@ -171,12 +171,12 @@ cut:
 {_ceil("%chunks", "%vectors", "%each")}
   %chunk = mul i64 %each, {lanes}
   %users = add i64 %crew, 1
-{_words("%share", "i64 0", "i64 0", "i64 %users", "i64 %count", "i64 %chunk", "i64 %chunks")}
-{_at("%pointers", "%share", SHARE_POINTERS)}
+{_words("%job", "i64 0", "i64 0", "i64 %users", "i64 %count", "i64 %chunk", "i64 %chunks")}
+{_at("%pointers", "%job", JOB_POINTERS)}
   call void @{name}.collect(ptr %frame, ptr %pointers)
-  call void @{name}.invite(ptr %frame, ptr %share, i64 %crew)
-  call void @{name}.help(ptr %share)
-{_at("%done", "%share", SHARE_DONE)}
+  call void @{name}.invite(ptr %frame, ptr %job, i64 %crew)
+  call void @{name}.help(ptr %job)
+{_at("%done", "%job", JOB_DONE)}
   br label %wait
 wait: ; all chunks are taken, so those not done are being computed
   %ready = load atomic i64, ptr %done acquire, align 8
@@ -186,7 +186,7 @@ yield:
   call i32 @sched_yield()
   br label %wait
 end:
-  call void @{name}.release(ptr %share)
+  call void @{name}.release(ptr %job)
   ret i1 true
 }}"""
 
@@ -205,8 +205,8 @@ define internal i64 @{name}.crew(ptr %frame, i64 %count) {{
   call i1 @{name}.ask(ptr %api, ptr %count.threads, ptr %args)
   %pool = load i64, ptr %out
 {_ceil("%grains", "%count", f"{GRAIN * lanes}")}
-{_least("%worth", "%pool", "%grains")}
-{_least("%crew", "%worth", "%worth" if threads is None else f"{threads}")}
+{_min("%worth", "%pool", "%grains")}
+{_min("%crew", "%worth", "%worth" if threads is None else f"{threads}")}
   ret i64 %crew
 }}"""
 
@@ -214,20 +214,20 @@ define internal i64 @{name}.crew(ptr %frame, i64 %count) {{
 def _invite(name: str) -> str:
     """Ask the pool for helpers, one less than the crew; the caller stands in for those it refuses."""
     return f"""
-define internal void @{name}.invite(ptr %frame, ptr %share, i64 %crew) {{
+define internal void @{name}.invite(ptr %frame, ptr %job, i64 %crew) {{
 entry:
   %args = alloca [5 x i64] ; XLA_FFI_ThreadPool_Schedule_Args
 {_load("%api", "ptr", "%frame", FRAME_API)}
 {_load("%ctx", "ptr", "%frame", FRAME_CTX)}
 {_load("%schedule", "ptr", "%api", API_SCHEDULE)}
-{_words("%args", "i64 40", "ptr null", "ptr %ctx", f"ptr @{name}.help", "ptr %share")}
+{_words("%args", "i64 40", "ptr null", "ptr %ctx", f"ptr @{name}.help", "ptr %job")}
   br label %invite
 invite:
   %crew.now = phi i64 [1, %entry], [%crew.next, %invited]
   %accepted = call i1 @{name}.ask(ptr %api, ptr %schedule, ptr %args)
   br i1 %accepted, label %invited, label %refused
 refused:
-  call void @{name}.help(ptr %share)
+  call void @{name}.help(ptr %job)
   br label %invited
 invited:
   %crew.next = add i64 %crew.now, 1
@@ -241,14 +241,14 @@ def _help(name: str, block: str, inputs: int) -> str:
     """Compute chunks until none is left, and leave."""
     # the counter only deals out numbers, so it needs no order; `done` hands over the results
     return f"""
-define internal void @{name}.help(ptr %share) {{
+define internal void @{name}.help(ptr %job) {{
 entry:
-{_load("%count", "i64", "%share", SHARE_COUNT)}
-{_load("%chunk", "i64", "%share", SHARE_CHUNK)}
-{_load("%chunks", "i64", "%share", SHARE_CHUNKS)}
-{_at("%next", "%share", SHARE_NEXT)}
-{_at("%done", "%share", SHARE_DONE)}
-{_at("%ins", "%share", SHARE_POINTERS)}
+{_load("%count", "i64", "%job", JOB_COUNT)}
+{_load("%chunk", "i64", "%job", JOB_CHUNK)}
+{_load("%chunks", "i64", "%job", JOB_CHUNKS)}
+{_at("%next", "%job", JOB_NEXT)}
+{_at("%done", "%job", JOB_DONE)}
+{_at("%ins", "%job", JOB_POINTERS)}
 {_at("%outs", "%ins", 8 * inputs)}
   br label %take
 take:
@@ -258,24 +258,24 @@ take:
 compute:
   %first = mul i64 %mine, %chunk
   %whole = add i64 %first, %chunk
-{_least("%last", "%whole", "%count")}
+{_min("%last", "%whole", "%count")}
   call void @{block}(ptr %ins, ptr %outs, i64 %first, i64 %last)
   atomicrmw add ptr %done, i64 1 release, align 8
   br label %take
 end:
-  call void @{name}.release(ptr %share)
+  call void @{name}.release(ptr %job)
   ret void
 }}"""
 
 
 def _release(name: str) -> str:
-    """Leave; the last one out frees what was shared."""
+    """Leave; the last one out frees the job."""
     return f"""
-define internal void @{name}.release(ptr %share) {{
-{_at("%users", "%share", SHARE_USERS)}
+define internal void @{name}.release(ptr %job) {{
+{_at("%users", "%job", JOB_USERS)}
   %before = atomicrmw sub ptr %users, i64 1 acq_rel, align 8
   %last = icmp eq i64 %before, 1
-  %waste = select i1 %last, ptr %share, ptr null ; which `free` leaves alone
+  %waste = select i1 %last, ptr %job, ptr null ; which `free` ignores
   call void @free(ptr %waste)
   ret void
 }}"""

@@ -1,6 +1,6 @@
 """What a loop would compute anew in every turn, though it never changes, is computed before it.
 
-A scan that is written out inside a loop, as rows are inside a sweep, computes much from constants alone.
+A scan that is written out inside a loop, as rows are inside a sweep, computes much from constants only.
 Reading memory is left where it is: a value from before the loop would be read from memory too.
 """
 
@@ -11,7 +11,7 @@ from backflip.lanes.text import Line
 _INDEX = re.compile(r"%i(\d+)")
 _CHEAP = ("load", "getelementptr", "insertelement", "shufflevector", "zext", "icmp", "fcmp", "and", "or")
 """Instructions that move only together with one that needs them: reads, addresses, and masks, which are
-costlier to keep than to compare again"""
+costlier to store than to compare again"""
 
 
 def hoist(lines: list[Line]) -> list[Line]:

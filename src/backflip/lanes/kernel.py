@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from jax.extend import core
 
 from backflip.lanes import loops
+from backflip.lanes.cost import written
 from backflip.lanes.emit import Emitter, Slot, Uncovered, kind_of, size_of
 from backflip.lanes.handler import handler_ir
 from backflip.lanes.machine import Module, cores
 from backflip.lanes.pieces import ALIGN, cut
 from backflip.lanes.schedule import schedule
 from backflip.lanes.structure import array_of
-from backflip.lanes.translate import translate, written
+from backflip.lanes.translate import translate
 
 MOST_WRITTEN = 2_000_000
 """Operations on elements that are written out at most; LLVM compiles some 10,000 a second"""
@@ -69,15 +70,15 @@ def kernel_ir(
         *(_turns(kind, lanes) for kind in sorted({p.kind for p in (*ins, *outs)}) if lanes > 1),
         handler_ir("entry", "block", len(ins), len(outs), batched, lanes, threads=threads),
     ]
-    shares = _shares(pieces.functions, min(cores(), MOST_MODULES))
-    near = len(shares[0])
+    parts = _parts(pieces.functions, min(cores(), MOST_MODULES))
+    near = len(parts[0])
     far = [_far(near + i, i) for i in range(len(pieces.functions) - near)]
     table = f"@table = global [{len(far)} x ptr] zeroinitializer"
-    found = [Module("\n".join([common, table, *far, *shares[0], *main]), ["entry"])]
-    for share in shares[1:]:
-        found.append(Module("\n".join([common, *share]), [f"piece{near + i}" for i in range(len(share))]))
-        near += len(share)
-    return found
+    modules = [Module("\n".join([common, table, *far, *parts[0], *main]), ["entry"])]
+    for part in parts[1:]:
+        modules.append(Module("\n".join([common, *part]), [f"piece{near + i}" for i in range(len(part))]))
+        near += len(part)
+    return modules
 
 
 def _check_room(ports: list[Port], lanes: int, frame: int) -> None:
@@ -98,18 +99,18 @@ def _far(piece: int, place: int) -> str:
 }}"""
 
 
-def _shares(functions: list[str], most: int) -> list[list[str]]:
-    """Functions in order, cut into at most so many parts of about the same length, none of them short."""
+def _parts(functions: list[str], most: int) -> list[list[str]]:
+    """Functions in order, cut into at most so many count of about the same length, none of them short."""
     total = sum(map(len, functions))
-    parts = max(1, min(most, total // SHORT))
-    found: list[list[str]] = [[]]
+    count = max(1, min(most, total // SHORT))
+    parts: list[list[str]] = [[]]
     done = 0
     for text in functions:
-        if done >= len(found) * total / parts:
-            found.append([])
-        found[-1].append(text)
+        if done >= len(parts) * total / count:
+            parts.append([])
+        parts[-1].append(text)
         done += len(text)
-    return found
+    return parts
 
 
 def _port(aval: Any, shared: bool) -> Port:

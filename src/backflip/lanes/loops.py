@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.lanes.elementwise import total
+from backflip.lanes.arithmetic import total
 from backflip.lanes.emit import Element, Emitter, Slot, known
 from backflip.lanes.structure import Array, array_of
 
@@ -24,7 +24,7 @@ Place = list[str]
 
 
 def worth(work: int, arrays: Sequence[Array]) -> bool:
-    """Whether to loop over arrays: not if numbers known now, zeros mostly, would spare much of the work."""
+    """Whether to loop over arrays: not if numbers known now, zeros mostly, would save much of the work."""
     return work >= LARGE and not any(_mixed(a) for a in arrays)
 
 
@@ -79,12 +79,12 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _offset(e: Emitter, base: int, strides: Sequence[int], place: Place) -> str:
-    found = str(base)
+    offset = str(base)
     for stride, index in zip(strides, place, strict=True):
         if stride and index != "0":
             step = index if stride == 1 else e.do(f"mul nsw i64 {index}, {stride}").name
-            found = step if found == "0" else e.do(f"add nsw i64 {found}, {step}").name
-    return found
+            offset = step if offset == "0" else e.do(f"add nsw i64 {offset}, {step}").name
+    return offset
 
 
 def _nest(e: Emitter, shape: Sequence[int], body: Callable[[Place], None]) -> None:
@@ -130,8 +130,8 @@ def _fill(
     views = [_view(e, np.broadcast_to(a, shape), k) for a, k in zip(arrays, kinds, strict=True)]
 
     def body(place: Place) -> None:
-        found = rule(*(v.read(e, place) for v in views))
-        e.store(found, where, _offset(e, 0, _strides(shape), place), kind)
+        value = rule(*(v.read(e, place) for v in views))
+        e.store(value, where, _offset(e, 0, _strides(shape), place), kind)
 
     _nest(e, shape, body)
 
@@ -159,8 +159,10 @@ def contract(
         if turns:
             loop = e.begin_loop(turns)
             first = e.do(f"mul nsw i64 {loop[0]}, {UNROLL}").name
-            found = some(place, first, UNROLL)
-            e.store(total(e, kind, signed, [(e.load(where, at, kind), None), (found, None)]), where, at, kind)
+            terms_now = some(place, first, UNROLL)
+            e.store(
+                total(e, kind, signed, [(e.load(where, at, kind), None), (terms_now, None)]), where, at, kind
+            )
             e.end_loop(loop)
 
     _nest(e, shape, body)

@@ -86,7 +86,7 @@ def _parts(lines: list[Line]) -> Iterator[list[Line] | str]:
 
 def _deaths(parts: list[list[Line] | str]) -> dict[str, int]:
     """By name, the last piece that needs a value: one made before a loop and used in it, the loop's last."""
-    found: dict[str, int] = {}
+    last: dict[str, int] = {}
     born: dict[str, int] = {}
     count = 0
     loops: list[tuple[int, set[str]]] = []  # the first piece of every loop that is open, and what it uses
@@ -94,7 +94,7 @@ def _deaths(parts: list[list[Line] | str]) -> dict[str, int]:
         if not isinstance(part, str):
             born |= dict.fromkeys((line.name for line in part if line.name), count)
             used = {name for line in part for name in line.uses}
-            found |= dict.fromkeys(used, count)
+            last |= dict.fromkeys(used, count)
             count += 1
             for _, uses in loops:
                 uses |= used
@@ -102,10 +102,10 @@ def _deaths(parts: list[list[Line] | str]) -> dict[str, int]:
             loops.append((count, set()))
         elif part.startswith("done"):
             first, uses = loops.pop()
-            found |= dict.fromkeys((name for name in uses if born[name] < first), count - 1)
+            last |= dict.fromkeys((name for name in uses if born[name] < first), count - 1)
         else:
-            found |= dict.fromkeys(VALUE.findall(part), count)
-    return found
+            last |= dict.fromkeys(VALUE.findall(part), count)
+    return last
 
 
 class _Turn(NamedTuple):
@@ -155,7 +155,7 @@ class _Frame:
             self.size = self.indices[name] + 8
         return self.indices[name]
 
-    def keep(self, name: str, kind: str) -> int:
+    def reserve(self, name: str, kind: str) -> int:
         """Room for a value until `release`."""
         size = _bytes(kind)
         if self.free.get(size):
@@ -227,7 +227,7 @@ class _Writer:
         """One function: values in memory are read where they are used, others stored as they come.
 
         LLVM would read all it can at the start, and put aside what it has no register for. Fences, which are
-        no instructions, keep it from that.
+        no instructions, prevent that.
         """
         i, self.count = self.count, self.count + 1
         self.body, self.here, length = [], {}, 0
@@ -258,28 +258,28 @@ class _Writer:
     def _find(self, name: str) -> str:
         """The name by which a value is known here; it is made again or fetched if need be."""
         if name not in self.here:
-            kept = name in self.again or name in self.frame.waiting
-            self.here[name] = f"{name}.{len(self.body)}" if kept else name
+            elsewhere = name in self.again or name in self.frame.waiting
+            self.here[name] = f"{name}.{len(self.body)}" if elsewhere else name
             if name in self.again:
                 line = self.again[name]
                 self.body.append(f"{self.here[name]} = {self._renamed(line.rest, line.uses)}")
-            elif kept:
+            elif elsewhere:
                 self.body += _fetch(self.here[name], *self.frame.waiting[name])
         return self.here[name]
 
 
 def _again(lines: list[Line]) -> dict[str, Line]:
-    """Values that are as cheap to make again as to keep: what is read from memory that nobody writes any
+    """Values that are as cheap to make again as to store: what is read from memory that nobody writes any
     more, and addresses there."""
     written = {line.place.area: i for i, line in enumerate(lines) if line.place and line.writes}
-    found: dict[str, Line] = {}
+    cheap: dict[str, Line] = {}
     for i, line in enumerate(lines):
         if not line.place or not line.rest.startswith(("getelementptr", "load <")):
             continue
-        fixed = all(v in found for v in line.uses) and not _INDEX.search(line.rest)
+        fixed = all(v in cheap for v in line.uses) and not _INDEX.search(line.rest)
         if fixed and (line.rest.startswith("getelementptr") or written.get(line.place.area, -1) < i):
-            found[line.name] = line
-    return found
+            cheap[line.name] = line
+    return cheap
 
 
 def _fetch(here: str, at: int, kind: str) -> list[str]:
@@ -299,7 +299,7 @@ def _fetch(here: str, at: int, kind: str) -> list[str]:
 def _leave(name: str, text: str, frame: _Frame) -> list[str]:
     kind = _type(text)
     align = min(_bytes(kind), ALIGN)
-    place = f"{name}.to = getelementptr i8, ptr %frame, i64 {frame.keep(name, kind)}"
+    place = f"{name}.to = getelementptr i8, ptr %frame, i64 {frame.reserve(name, kind)}"
     if not kind.endswith("i1>"):
         return [place, f"store {kind} {name}, ptr {name}.to, align {align}"]
     wide = kind.replace("i1", "i8")

@@ -1,7 +1,7 @@
 """Coefficients of the polynomials behind our functions, lowest power first, for float and double.
 
 We computed each once, by Remez's exchange in 50-digit arithmetic, so that the largest error of the function
-that it stands in, relative to that function, is least on the interval named above it; exp is fitted for
+that it stands in, relative to that function, is smallest on the interval named above it; exp is fitted for
 eʳ − 1, with the weight √(r² + 1/100) because that is 0 at 0. The error that came out is named last, for float
 and for double; then coefficients were rounded to their kind.
 """

@@ -77,7 +77,7 @@ def pow(base: Value, exponent: Value) -> Value:
     # e^(y log |x|), in doubles; for double itself with log and product as sums of two
     x, y = base.to("double"), exponent.to("double")
     a = fabs(x)
-    # 2⁶⁶ times the least |log| of a double but 1, 2⁻⁵³, overflows already
+    # 2⁶⁶ times the smallest |log| of a double but 1, 2⁻⁵³, overflows already
     bounded = clip(y, -(2.0**66), 2.0**66)
     if base.element == "float":
         count, r = exp_parts(clip(bounded * log_sum(a), *EXP_RANGE["double"]))

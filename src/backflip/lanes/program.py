@@ -14,13 +14,11 @@ import numpy as np
 from jax.extend import core
 
 from backflip.lanes import machine
+from backflip.lanes.backend import backend
 from backflip.lanes.emit import Uncovered
+from backflip.lanes.jaxpr_text import text_of
 from backflip.lanes.kernel import kernel_ir
-from backflip.lanes.words import text_of
-
-asked = jax.make_user_context(None)
-"""The backend chosen for a while. Part of the key under which JAX keeps what it has traced: a function traced
-with one backend is traced again with the other."""
+from backflip.lanes.target import target
 
 
 class Program:
@@ -28,26 +26,23 @@ class Program:
 
     def __init__(
         self, closed: core.ClosedJaxpr | None, ins: Sequence[Any], outs: Sequence[Any], source: Any = None,
-        spent: int = 0,
+        spent: int = 0, name: str = "a function",
     ):  # fmt: skip
         self._closed, self._source = closed, source
         self.ins, self.outs = tuple(ins), tuple(outs)
         self.spent = spent
         """the first argument that nobody is likely to need again: of a derivative, the first (co)tangent"""
+        self.name = name
+        """for people"""
         self._derived: dict[Any, Program] = {}
         self._names: dict[Any, str | None] = {}
         self.eager: dict[Any, Any] = {}
         """functions of JAX that run it outside of jit, by what they are asked for"""
 
     @classmethod
-    def of(cls, closed: core.ClosedJaxpr) -> "Program":
+    def of(cls, closed: core.ClosedJaxpr, name: str = "a function") -> "Program":
         """The program of a closed jaxpr."""
-        return cls(closed, closed.in_avals, closed.out_avals)
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether derivatives are compiled by lanes too: those of derivatives are left to XLA."""
-        return self._source is None
+        return cls(closed, closed.in_avals, closed.out_avals, name=name)
 
     @cached_property
     def closed(self) -> core.ClosedJaxpr:
@@ -58,7 +53,7 @@ class Program:
 
     @cached_property
     def digest(self) -> str:
-        """Says the program; derivatives are traced for it only where a rule given by hand makes them."""
+        """Names the program; derivatives are traced for it only where a rule given by hand makes them."""
         if self._source is not None and self._source[0]:
             return self._source[0]
         return hashlib.sha256(self._text.encode()).hexdigest()
@@ -69,7 +64,7 @@ class Program:
 
     @property
     def _by_hand(self) -> bool:
-        """Whether derivatives follow rules that the program's text does not tell."""
+        """Whether derivatives follow rules that are not in the program's text."""
         return "custom_jvp_call" in self._text or "custom_vjp_call" in self._text
 
     def run(self, *arrays: Any) -> list[Any]:
@@ -98,8 +93,8 @@ class Program:
 
             def f(*free: Any) -> list[Any]:
                 rest = iter(free)
-                found = self.run(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
-                return [found[i] for i in real]
+                results = self.run(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
+                return [results[i] for i in real]
 
             return list(jax.vjp(f, *free)[1](list(cotangents)))
 
@@ -122,14 +117,16 @@ class Program:
             digest = "" if self._by_hand else hashlib.sha256(f"{self.digest} {how}".encode()).hexdigest()
 
             def trace() -> core.ClosedJaxpr:
-                with asked("xla"):
+                with backend("xla"):
                     return jax.make_jaxpr(f)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in ins))
 
-            self._derived[how] = Program(None, ins, outs, (digest, trace), spent=len(self.ins))
+            name = f"the {'gradient' if how[0] == 'pullback' else 'tangent'} of {self.name}"
+            made = Program(None, ins, outs, (digest, trace), spent=len(self.ins), name=name)
+            self._derived.setdefault(how, made)  # another thread may have been quicker
         return self._derived[how]
 
     def _trace_pullbacks(self) -> None:
-        """Those that were asked for; what cannot be traced is told when its own turn comes."""
+        """Those that were asked for; what cannot be traced is reported in its own turn."""
         for (how, _), program in list(self._derived.items()):
             if how == "pullback":
                 with suppress(Exception):
@@ -138,18 +135,19 @@ class Program:
     def kernel(self, shared: tuple[bool, ...], size: int | None) -> str | None:
         """The custom call that runs it for `size` robots (None: one, without a batch axis).
 
-        None if it is not covered: that is said once.
+        None if it is not covered, with a warning.
         """
         lanes = 1 if size is None or size == 1 else machine.lane_count(self._float_size)
-        how = (shared, size is not None, lanes, machine.thread_limit())
+        how = (shared, size is not None, lanes, machine.thread_limit(), target())
         if how not in self._names:
-            key = machine.key_of(self.digest, repr(how))
+            key = machine.key_of(self.digest, repr(how[:4]))
             try:
                 with _no_garbage():
                     self._names[how] = machine.register(
                         key,
                         lambda: kernel_ir(self.closed, shared, size is not None, lanes, how[3]),
                         meanwhile=self._trace_pullbacks,
+                        what=f"{self.name} for {lanes} robot{'s' * (lanes > 1)} at a time",
                     )
             except Uncovered as gap:
                 what, *place = gap.args
@@ -169,8 +167,8 @@ def _push(
 
     def g(*free: Any) -> list[Any]:
         rest = iter(free)
-        found = f(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
-        return [found[i] for i in real]
+        results = f(*(next(rest) if m else p for p, m in zip(primals, moved, strict=True)))
+        return [results[i] for i in real]
 
     return jax.jvp(g, tuple(free), tuple(tangents))[1]
 

@@ -40,17 +40,17 @@ def _needed(lines: list[Line]) -> list[Line]:
             _at(writers, line.place).append(i)
         else:
             wanted.append(i)
-    kept = [False] * len(lines)
+    needed = [False] * len(lines)
     while wanted:
         i = wanted.pop()
-        if kept[i]:
+        if needed[i]:
             continue
-        kept[i] = True
+        needed[i] = True
         line = lines[i]
         wanted += [makers[v] for v in line.uses if v in makers]
         if line.place and line.reads:
             wanted += _here(writers, line.place)
-    return [line for line, keep in zip(lines, kept, strict=True) if keep]
+    return [line for line, need in zip(lines, needed, strict=True) if need]
 
 
 def _at(visits: _Visits, place: Place) -> list[int]:
@@ -60,9 +60,9 @@ def _at(visits: _Visits, place: Place) -> list[int]:
 
 def _here(visits: _Visits, place: Place) -> list[int]:
     """Lines that may go to a place."""
-    found = visits.get(place.area, {})
-    elements = found if place.element is None else (place.element, None)
-    return [i for element in elements for i in found.get(element, ())]
+    area = visits.get(place.area, {})
+    elements = area if place.element is None else (place.element, None)
+    return [i for element in elements for i in area.get(element, ())]
 
 
 def _blocks(lines: list[Line]) -> Iterator[list[Line]]:
@@ -84,9 +84,9 @@ def _pull(block: list[Line], later: set[str]) -> list[Line]:
     loads: _Visits = {}
     for i, line in enumerate(block):
         # the last of them comes first: what waits longest should be what was longest in the making
-        found = {makers[v]: None for v in line.uses if v in makers}
-        needs.append(sorted(found, key=height.__getitem__) if len(found) > 1 else list(found))
-        height.append(1 + height[needs[-1][-1]] if found else 0)
+        sources = {makers[v]: None for v in line.uses if v in makers}
+        needs.append(sorted(sources, key=height.__getitem__) if len(sources) > 1 else list(sources))
+        height.append(1 + height[needs[-1][-1]] if sources else 0)
         if line.pure:
             makers[line.name] = i
             if line.place and line.reads:

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.lanes.elementwise import add, compare, convert, extreme, logic, mul, select
+from backflip.lanes.arithmetic import add, mul
+from backflip.lanes.conversion import convert
 from backflip.lanes.emit import FLOATS, Element, Emitter, Slot, Value, kind_of, known, size_of
+from backflip.lanes.logic import compare, extreme, logic, select
 
 Array = np.ndarray
 """of elements"""
@@ -18,9 +20,9 @@ Array = np.ndarray
 
 def array_of(elements: Any, shape: tuple[int, ...]) -> Array:
     """Elements in C order as an array, never looked into."""
-    found = np.empty(prod(shape), object)
-    found[:] = list(elements)
-    return found.reshape(shape)
+    result = np.empty(prod(shape), object)
+    result[:] = list(elements)
+    return result.reshape(shape)
 
 
 def scalar(x: Element) -> Array:
@@ -58,12 +60,12 @@ def pad(x: Array, filler: Array, *, padding_config, **_) -> Array:
         max(lo + hi + max(n + (n - 1) * mid, 0), 0)
         for n, (lo, hi, mid) in zip(x.shape, padding_config, strict=True)
     ]
-    found = array_of([filler.item()] * prod(shape), tuple(shape))
+    result = array_of([filler.item()] * prod(shape), tuple(shape))
     for place in np.ndindex(x.shape):
         to = tuple(lo + i * (mid + 1) for i, (lo, _, mid) in zip(place, padding_config, strict=True))
         if all(0 <= t < n for t, n in zip(to, shape, strict=True)):
-            found[to] = x[place]
-    return found
+            result[to] = x[place]
+    return result
 
 
 def split(x: Array, *, sizes, axis, **_) -> list[Array]:
@@ -162,8 +164,8 @@ class Memory:
         name, places = e.fresh(), self._places(index)
         size = size_of(self.kind)
         e.line(f"{name} = call {t} {symbol}({p} {places}, i32 {size}, {m} splat (i1 true), {t} poison)")
-        found = Value(name, e._count)
-        return convert(e, "i8", False, "i1", False, found) if self.boolean else found
+        value = Value(name, e._count)
+        return convert(e, "i8", False, "i1", False, value) if self.boolean else value
 
     def write(self, index: Element, x: Element, where: Element) -> None:
         """Set element `index` of those lanes that are `where`."""
@@ -213,9 +215,9 @@ def dynamic_update_slice(e: Emitter, facts: list[Fact], x: Array, update: Array,
         for s, f, n, m in zip(starts, facts[2:], x.shape, update.shape, strict=True)
     ]
     if known(*at):
-        found = x.copy()
-        found[_window(at, update.shape)] = update
-        return found
+        result = x.copy()
+        result[_window(at, update.shape)] = update
+        return result
     memory = Memory(e, x, facts[0].kind)
     corner = _flat(e, x.shape, at)
     for place in np.ndindex(update.shape):
@@ -225,7 +227,7 @@ def dynamic_update_slice(e: Emitter, facts: list[Fact], x: Array, update: Array,
 
 def _gather_places(dims, indices: Array, out_shape: tuple[int, ...], slice_sizes) -> Iterator[tuple]:
     """For every output element its index vector, and the offset in the window, by operand axis."""
-    kept = [
+    offset_axes = [
         d
         for d in range(len(slice_sizes))
         if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)
@@ -234,7 +236,7 @@ def _gather_places(dims, indices: Array, out_shape: tuple[int, ...], slice_sizes
     for place in np.ndindex(*out_shape):
         batch = tuple(place[i] for i in batch_axes)
         offset = [0] * len(slice_sizes)
-        for d, o in zip(kept, dims.offset_dims, strict=True):
+        for d, o in zip(offset_axes, dims.offset_dims, strict=True):
             offset[d] = place[o]
         for d, i in zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True):
             offset[d] = batch[i]
@@ -256,7 +258,7 @@ def gather(
 ) -> Array:
     """Windows of x at `indices`."""
     fills = "fill" in str(mode).lower()
-    found, memory = [], None
+    elements, memory = [], None
     if fill_value is None:
         fill_value = _filler(facts[0])
     for vector, offset in _gather_places(dimension_numbers, indices, out_shape, slice_sizes):
@@ -271,8 +273,8 @@ def gather(
         else:
             memory = memory or Memory(e, x, facts[0].kind)
             element = memory.read(_flat(e, x.shape, places))
-        found.append(select(e, facts[0].kind, inside, fill_value, element) if fills else element)
-    return array_of(found, out_shape)
+        elements.append(select(e, facts[0].kind, inside, fill_value, element) if fills else element)
+    return array_of(elements, out_shape)
 
 
 def scatter(e, facts, join, x, indices, updates, *, dimension_numbers, mode, **_) -> Array:
@@ -282,7 +284,7 @@ def scatter(e, facts, join, x, indices, updates, *, dimension_numbers, mode, **_
     window = [i for i in range(x.ndim) if i not in (*d.inserted_window_dims, *d.operand_batching_dims)]
     sizes = {axis: updates.shape[u] for axis, u in zip(window, d.update_window_dims, strict=True)}
     batch_axes = [i for i in range(updates.ndim) if i not in d.update_window_dims]
-    found, memory = x.copy(), None
+    result, memory = x.copy(), None
     if not all_known(indices):
         memory = Memory(e, x, facts[0].kind)
     for place in np.ndindex(updates.shape):
@@ -300,11 +302,11 @@ def scatter(e, facts, join, x, indices, updates, *, dimension_numbers, mode, **_
             places[axis] = add(e, I, True, _inside(e, start, most), places[axis])
         if memory is None:
             if inside:
-                found[tuple(places)] = join(found[tuple(places)], updates[place])
+                result[tuple(places)] = join(result[tuple(places)], updates[place])
         elif inside is not False:
             flat = _flat(e, x.shape, places)
             memory.write(flat, join(memory.read(flat), updates[place]), inside)
-    return memory.array() if memory else found
+    return memory.array() if memory else result
 
 
 def index_kinds(eqn: Any) -> list[Fact]:

@@ -47,7 +47,7 @@ class Line(NamedTuple):
 def read(lines: Iterable[str]) -> list[Line]:
     """Lines in order; addresses are made before they are used."""
     places: dict[str, Place] = {}
-    found = []
+    parsed = []
     for text in lines:
         name, _, rest = text.partition(" = ")
         if not name.startswith("%v"):
@@ -60,5 +60,5 @@ def read(lines: Iterable[str]) -> list[Line]:
             if rest.startswith("getelementptr"):
                 place = places[name] = place if exact else Place(place.area, None)
         pure = bool(name) and "@llvm.masked" not in rest
-        found.append(Line(text, name, rest, VALUE.findall(rest), place, pure))
-    return found
+        parsed.append(Line(text, name, rest, VALUE.findall(rest), place, pure))
+    return parsed

@@ -1,6 +1,6 @@
 """How well data determine parameters: from the Jacobian at the solution."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ UNSURE = 1.0
 """standard error of a free number (the logarithm of a positive parameter, or a plain one in units of its
 first guess) from which on the data say nothing of it"""
 TAKES_PART = 0.3
-"""least weight of a free number in a direction that cannot be seen, from which on its parameter is named"""
+"""weight of a free number in a direction that cannot be seen, from which on its parameter is named"""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Certainty:
     value: np.ndarray
     """(p,)"""
     error: np.ndarray
-    """(p,) standard error; ∞ where the data cannot tell"""
+    """(p,) standard error; ∞ where the data cannot tell, NaN where the fit does not explain the data"""
     correlation: np.ndarray
     """(p, p) of the errors, between those that the data can tell; NaN elsewhere"""
     condition: float
@@ -28,23 +28,27 @@ class Certainty:
     hidden: tuple[tuple[str, ...], ...]
     """parameters that cannot be identified: those of one group only together, or not at all"""
 
+    def without_errors(self) -> "Certainty":
+        """The same, with NaN for every error that is finite: for a fit that does not explain the data."""
+        return replace(self, error=np.where(np.isfinite(self.error), np.nan, self.error))
+
     @property
     def findings(self) -> list[str]:
         """Sentences that name what cannot be identified."""
-        told = []
+        sentences = []
         for group in self.hidden:
             names = ", ".join(f'"{name}"' for name in group)
             if len(group) == 1:
-                told.append(
+                sentences.append(
                     f"{names} cannot be identified: it hardly changes what is observed; "
                     "hold it fixed, or record a motion that depends on it"
                 )
             else:
-                told.append(
+                sentences.append(
                     f"{names} cannot be told apart: only a combination of them shows; "
                     "hold one fixed, or record a motion that moves them apart"
                 )
-        return told
+        return sentences
 
     def report(self) -> str:
         """A table to read: value, standard error, and the parameter it is most entangled with."""
@@ -54,7 +58,8 @@ class Certainty:
             others = np.abs(np.where(np.arange(len(self.names)) == i, 0, np.nan_to_num(self.correlation[i])))
             k = int(np.argmax(others))
             tie = f"{self.names[k]} ({self.correlation[i, k]:+.2f})" if others[k] > 0.5 else ""
-            lines.append(f"{name:{width}}  {self.value[i]:11.5g}  {self.error[i]:11.2g}  {tie}".rstrip())
+            error = "-" if np.isnan(self.error[i]) else f"{self.error[i]:.2g}"
+            lines.append(f"{name:{width}}  {self.value[i]:11.5g}  {error:>11}  {tie}".rstrip())
         return "\n".join([*lines, f"condition {self.condition:.2g}", *self.findings])
 
 

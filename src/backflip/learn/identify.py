@@ -1,8 +1,8 @@
 """System identification: find the parameters with which a simulation does what was observed."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,46 +15,47 @@ from jax import Array
 
 from backflip.dynamics import Scheme
 from backflip.learn.certainty import Certainty, certainty
-from backflip.learn.least_squares import (
-    Problem,
-    Standing,
-    advance,
-    begin,
-    built_model,
-    is_first_order,
-    look,
-)
-from backflip.learn.parameters import Layout, lay_out
+from backflip.learn.fit_quality import FitQuality, fit_quality
+from backflip.learn.least_squares import Problem, SearchState, advance, begin, is_first_order, look
+from backflip.learn.loop import Loop, Outcome, Row
+from backflip.learn.parameters import lay_out
+from backflip.learn.problem import check_optimizer, make_problem, scaled
 from backflip.learn.recording import Recording, as_runs
 from backflip.learn.residual_cost import ResidualCost, Square
-from backflip.model import Model, rest
+from backflip.learn.starts import spread_starts
+from backflip.model import Model
 from backflip.sense import observe
-from backflip.storage import Logbook, Progress, Task, load_weights, save_weights
+from backflip.storage import Progress, Task
 
 if TYPE_CHECKING:
     import optax
     import optimistix as optx
 
-OWN = ("update", "cost", "seconds")
-"""names of figures that every row has"""
-DAMPING = 1e-2
-"""of the first step, relative to the largest curvature"""
 STALLED, LITTLE = 6, 1e-6
 """updates in a row that lower the cost by no more than this part, after which a search ends"""
 SHOWN = 4
 """parameters on the progress bar"""
+GOOD = 1.5
+"""reduced χ² of a start after which no other is tried"""
 
 
 @dataclass(frozen=True)
 class Identified:
     """How an identification went."""
 
-    rows: list[dict[str, Any]]
-    """one per update: update, cost, seconds, and every parameter by name"""
+    rows: list[Row]
+    """one per update of the best start: update, cost, seconds, and every parameter by name; with several
+    starts or horizons also which start it was, and how many samples were compared"""
     certainty: Certainty
     """standard errors, correlations, and what cannot be identified"""
+    quality: FitQuality
+    """how well the readings are explained"""
+    stopped: str
+    """why the search ended"""
     converged: bool
-    """whether the method came to its end before the updates did"""
+    """whether it came to its end before the updates did"""
+    start_costs: tuple[float, ...] = ()
+    """cost that every start came to; infinity where it could not begin"""
 
     def column(self, name: str) -> np.ndarray:
         """One figure over the updates; NaN where it is missing."""
@@ -66,8 +67,12 @@ class Identified:
         return self.column("cost")
 
     def report(self) -> str:
-        """The parameters with their errors, and what the data cannot tell."""
-        return self.certainty.report()
+        """The parameters with their errors, how well they explain the readings, and what nobody can tell."""
+        lines = [self.certainty.report(), *self.quality.findings, f"stopped: {self.stopped}"]
+        if len(self.start_costs) > 1:
+            costs = ", ".join(f"{cost:.3g}" for cost in self.start_costs)
+            lines.append(f"starts ended at a cost of {costs}")
+        return "\n".join(lines)
 
 
 def identify(
@@ -82,6 +87,8 @@ def identify(
     prior: float | None = None,
     optimizer: "optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None" = None,
     updates: int = 50,
+    starts: int = 1,
+    horizons: Sequence[int] = (),
     folder: str | Path | None = None,
     resume: bool = False,
     until: Callable[[dict[str, Any]], bool] | None = None,
@@ -97,178 +104,183 @@ def identify(
     one per channel; None: how far each channel moves). What is minimised is the mean `cost` of a residual,
     which may be Huber or Cauchy where there are outliers. `prior` is how far theta0 may be off, as a standard
     deviation: 0.3 is about 30 % of a positive parameter; None: it is only a start. `optimizer` is a
-    least-squares solver of optimistix or an optimiser of optax; None: levenberg_marquardt(). With `folder`
-    every update leaves a row in log.jsonl and a checkpoint, from which `resume` goes on.
+    least-squares solver of optimistix or an optimiser of optax; None: levenberg_marquardt().
+
+    Against local minima, `starts` searches from so many guesses around theta0, itself the first, until one
+    explains the readings within their noise, and takes the best; `horizons` compares so many samples of every
+    run at first, such as (10, 30), and all at last. `updates` is for each of these searches. With `folder`
+    updates leave rows in log.jsonl and checkpoints, from which `resume` goes on.
     """
     layout, free = lay_out(theta0)
     runs = as_runs(recorded)
-    problem = _problem(scheme, theta_to_model, layout, free, runs, sense, noise, cost, prior)
-    optimizer = _check_optimizer(optimizer)
-    if updates < 1:
-        raise ValueError(f"identify: updates is {updates}; give at least 1")
-    if resume and folder is None:
-        raise ValueError("identify: resume needs the folder of the run that was stopped; give folder=...")
-    problem = _scaled(problem, free)
-    standing = begin(problem, optimizer, free)
-    place, done = None if folder is None else Path(folder), 0
-    if resume and place is not None:
-        standing, done = _load(place, standing)
-    book = Logbook(place, done)
-    run = _Run(problem, optimizer, place, book, until)
-    show = progress or Progress()
-    try:
-        with show.task(label, total=updates, done=done) as task:
-            standing, converged = run.go(standing, done, updates, task)
-    finally:
-        book.close()
-    theta = layout.theta(standing.free)
-    return theta, Identified(book.rows, _certainty(problem, standing.free), converged)
+    problem = make_problem(scheme, theta_to_model, layout, free, runs, sense, noise, cost, prior)
+    stages = _check_horizons(horizons, runs.observed.shape[1])
+    if starts < 1:
+        raise ValueError(f"identify: starts is {starts}; give at least 1")
+    # every update is dear: none is done twice
+    loop = Loop("identify", updates, folder, resume, until, progress, label, pause=0.0)
+    search = _Search(problem, check_optimizer(optimizer), stages, loop, starts, noise is not None)
+    found = search.best_of(spread_starts(layout, free, starts))
+    ending = found.outcome
+    quality = search.quality(ending.state.free)
+    sure = _certainty(problem, ending.state.free)
+    sure = sure if quality.explained else sure.without_errors()
+    updates_done = _Updates(problem, search.optimizer, ending.state.first)
+    converged = bool(updates_done.stop_reason(ending.state, ending.rows))
+    stopped = ending.reason if converged or ending.state.done < updates else f"after all {updates} updates"
+    theta = layout.theta(ending.state.free)
+    return theta, Identified(found.rows, sure, quality, stopped, converged, tuple(found.costs))
 
 
 @dataclass(frozen=True)
-class _Run:
-    """The loop around the updates."""
+class _Found:
+    """The best of several starts."""
+
+    outcome: Outcome
+    """of its last horizon"""
+    rows: list[Row]
+    """of all its horizons"""
+    costs: list[float]
+    """of all starts"""
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One start after the other, each through all horizons."""
 
     problem: Problem
     optimizer: Any
-    folder: Path | None
-    book: Logbook
-    until: Callable[[dict[str, Any]], bool] | None
+    stages: tuple[int, ...]
+    """samples that are compared, one number for each horizon"""
+    loop: Loop
+    starts: int
+    noise_given: bool
 
-    def go(self, standing: Standing, done: int, updates: int, task: Task) -> tuple[Standing, bool]:
-        """All updates that are left; where they end, and whether the method said so."""
-        if self._stalls():
-            return standing, True
-        for i in range(done, updates):
-            began = time.perf_counter()
-            standing, ended = advance(self.problem, self.optimizer, standing)
-            row = self._row(i, standing, began)
-            self.book.add(row)
-            if self.folder:
-                _save(self.folder, standing, i + 1)
-            shown = {name: row[name] for name in self.problem.layout.names[:SHOWN]}
-            task.advance(1, cost=row["cost"], **shown)
-            if bool(ended) or self._stalls():
-                return standing, True
-            if self.until and self.until(row):
+    def best_of(self, starts: list[Array]) -> _Found:
+        """The start that ends with the lowest cost; one that explains the readings ends the search."""
+        found: _Found | None = None
+        costs: list[float] = []
+        refused: ValueError | None = None
+        for s, free in enumerate(starts):
+            try:
+                outcome, rows = self._through_horizons(s, free)
+            except _CannotStart as error:
+                refused = refused or error
+                costs.append(np.inf)
+                continue
+            costs.append(float(outcome.state.cost))
+            if found is None or costs[-1] < float(found.outcome.state.cost):
+                found = _Found(outcome, rows, costs)
+            if outcome.interrupted or (self.starts > 1 and self.quality(outcome.state.free).chi2 < GOOD):
                 break
-        return standing, False
+        if found is None:
+            raise ValueError(str(refused)) from refused
+        return found
 
-    def _stalls(self) -> bool:
-        """Whether the last updates, before a stop too, gained next to nothing; never said of first order."""
-        costs = [row["cost"] for row in self.book.rows[-STALLED - 1 :]]
+    def _through_horizons(self, s: int, free: Array) -> tuple[Outcome, list[Row]]:
+        rows: list[Row] = []
+        outcome: Outcome | None = None
+        for samples in self.stages:
+            problem = _first_samples(self.problem, samples)
+            try:
+                problem = scaled(problem, free)
+            except ValueError as error:
+                raise _CannotStart(str(error)) from error
+            state = begin(problem, self.optimizer, free)
+            outcome = self._loop_of(s, samples).run(_Updates(problem, self.optimizer, free), state)
+            free = outcome.state.free
+            rows += [self._marked(row, len(rows), s, samples) for row in outcome.rows]
+            if outcome.interrupted:
+                break
+        assert outcome is not None
+        return outcome, rows
+
+    def _loop_of(self, s: int, samples: int) -> Loop:
+        """The loop of one search, with a folder of its own where there are several."""
+        if self._is_single:
+            return self.loop
+        folder = None if self.loop.folder is None else Path(self.loop.folder)
+        place = folder and folder / f"start-{s}" / f"samples-{samples}"
+        label = f"{self.loop.label}, start {s + 1} of {self.starts}, {samples} samples"
+        return replace(self.loop, folder=place, label=label)
+
+    def _marked(self, row: Row, before: int, s: int, samples: int) -> Row:
+        if self._is_single:
+            return row
+        return row | {"update": before + row["update"], "start": s, "samples": samples}
+
+    @property
+    def _is_single(self) -> bool:
+        return self.starts == 1 and len(self.stages) == 1
+
+    def quality(self, free: Array) -> FitQuality:
+        """How well the readings are explained."""
+        problem = self.problem
+        off, present = np.asarray(_off(problem, free), float), np.asarray(problem.present, float)
+        roots = np.asarray(problem.residual_cost.signed_root(jnp.asarray(off)), float)[present > 0]
+        chi2 = problem.residual_cost.variance(roots, free.size) if self.noise_given else np.nan
+        return fit_quality(off, np.asarray(problem.recorded.observed / problem.noise, float), present, chi2)
+
+
+class _CannotStart(ValueError):
+    """A guess at which the simulation, or its derivative, says nothing."""
+
+
+_off = eqx.filter_jit(lambda problem, free: problem.off(free))
+
+
+@dataclass(frozen=True)
+class _Updates:
+    """The updates of one search, as Loop wants them."""
+
+    problem: Problem
+    optimizer: Any
+    first: Array
+    """(p,) free numbers it begins with"""
+
+    def check(self, state: SearchState, file: Path) -> None:
+        if not np.allclose(state.first, self.first, rtol=1e-4, atol=1e-6):
+            layout = self.problem.layout
+            theta = np.asarray(layout.flat(layout.theta(state.first)))
+            raise ValueError(
+                f"{file}: that search began at {theta}; resume from there, or choose a new folder"
+            )
+
+    def stop_reason(self, state: SearchState, rows: list[Row]) -> str:
+        if bool(state.ended):
+            return "converged: the optimizer's steps and gains are below its tolerances"
+        costs = [row["cost"] for row in rows[-STALLED - 1 :]]
         if is_first_order(self.optimizer) or len(costs) <= STALLED:
-            return False
-        return all(before - after <= LITTLE * after for before, after in pairwise(costs))
+            return ""
+        if all(before - after <= LITTLE * after for before, after in pairwise(costs)):
+            return f"converged: the last {STALLED} updates lowered the cost by less than {LITTLE:g} of it"
+        return ""
 
-    def _row(self, i: int, standing: Standing, began: float) -> dict[str, Any]:
+    def advance(self, state: SearchState, task: Task) -> tuple[SearchState, Row]:
+        began = time.perf_counter()
+        after = advance(self.problem, self.optimizer, state)
         layout = self.problem.layout
-        cost = float(standing.cost)
-        values = np.asarray(layout.flat(layout.theta(standing.free)), float).tolist()
-        seconds = round(time.perf_counter() - began, 4)
+        cost = float(after.cost)
+        values = np.asarray(layout.flat(layout.theta(after.free)), float).tolist()
         named = dict(zip(layout.names, values, strict=True))
-        return {"update": i, "cost": cost, "seconds": seconds, **named}
+        seconds = round(time.perf_counter() - began, 4)
+        task.advance(1, cost=cost, **{name: named[name] for name in layout.names[:SHOWN]})
+        return after, {"update": int(state.done), "cost": cost, "seconds": seconds, **named}
 
 
-def _problem(
-    scheme: Scheme, theta_to_model: Callable, layout: Layout, free: Array, runs: Recording,
-    sense: Callable, noise: Any, cost: ResidualCost, prior: float | None = None,
-) -> Problem:  # fmt: skip
-    if clash := sorted(set(OWN) & set(layout.names)):
-        raise ValueError(f'identify: the log has a figure "{clash[0]}"; give that parameter another name')
-    if not isinstance(cost, ResidualCost):
-        raise ValueError(f"identify: cost is {cost!r}; give Square(), Huber() or Cauchy()")
-    if noise is None and not isinstance(cost, Square):
-        raise ValueError(
-            "identify: a robust cost must know what is far off; give noise, the readings' standard deviation"
-        )
-    if prior is not None and not 0 < prior < np.inf:
-        raise ValueError(f"identify: prior is {prior!r}; give a positive number such as 0.3, or None")
-    _check_channels(theta_to_model, layout, free, runs, sense)
-    observed = np.asarray(runs.observed)
-    present = np.isfinite(observed)
-    filled = eqx.tree_at(lambda r: r.observed, runs, jnp.asarray(np.where(present, observed, 0)))
-    dtype = free.dtype
-    return Problem(
-        scheme=scheme,
-        recorded=filled,
-        present=jnp.asarray(present, dtype),
-        noise=jnp.asarray(_noise(observed, noise), dtype),
-        scale=jnp.ones((), dtype),
-        first=free,
-        trust=jnp.asarray(0.0 if prior is None else 1 / prior, dtype),
-        residual_cost=cost,
-        layout=layout,
-        theta_to_model=theta_to_model,
-        sense=sense,
-    )
+def _check_horizons(horizons: Sequence[int], samples: int) -> tuple[int, ...]:
+    """Samples to compare in every stage; all of them at last."""
+    stages = (*horizons, samples)
+    growing = all(before < after for before, after in pairwise((0, *horizons)))
+    if not growing or stages[-1] < max(stages):
+        raise ValueError(f"identify: horizons are {tuple(horizons)}; give growing numbers of up to {samples}")
+    return stages if samples not in horizons else stages[:-1]
 
 
-def _check_channels(theta_to_model: Callable, layout: Layout, free: Array, runs: Recording, sense) -> None:
-    """Whether the model can be built, and observes as many numbers as were recorded."""
-
-    def reading(free: Array) -> Array:
-        model = built_model(theta_to_model, layout.theta(free))
-        if not isinstance(model, Model):
-            raise ValueError(f"identify: theta_to_model returned {type(model).__name__}; return a Model")
-        return sense(model, rest(model))
-
-    wanted = eqx.filter_eval_shape(reading, free).shape
-    have = runs.observed.shape[-1]
-    if wanted != (have,):
-        raise ValueError(
-            f"identify: readings have {have} channels, but the model's sensors give {wanted}; "
-            "record what they give, or say with `sense` what was recorded"
-        )
-
-
-def _noise(observed: np.ndarray, noise: Any) -> np.ndarray:
-    """(channels,) what residuals are divided by."""
-    channels = observed.shape[-1]
-    if noise is None:
-        flat = observed.reshape(-1, channels)
-        empty = np.isnan(flat).all(0)
-        spread = np.nanstd(np.where(empty, 0.0, flat), axis=0)
-        most = spread.max()
-        # a channel that does not move is counted by those that do
-        return np.where(spread > 1e-6 * most, spread, most if most > 0 else 1.0)
-    given = np.asarray(noise, float)
-    if given.shape not in ((), (channels,)) or not np.all(np.isfinite(given) & (given > 0)):
-        raise ValueError(f"identify: noise is {noise!r}; give one positive number, or {channels}")
-    return np.broadcast_to(given, (channels,)).copy()
-
-
-def _check_optimizer(optimizer: Any) -> Any:
-    import optimistix as optx
-
-    from backflip.learn.levenberg import levenberg_marquardt
-
-    if optimizer is None:
-        return levenberg_marquardt()
-    if is_first_order(optimizer) or isinstance(optimizer, optx.AbstractLeastSquaresSolver):
-        return optimizer
-    raise ValueError(
-        f"identify: optimizer is {optimizer!r}; give levenberg_marquardt(), another least-squares solver of "
-        "optimistix, or an optimiser of optax"
-    )
-
-
-def _scaled(problem: Problem, free: Array) -> Problem:
-    """The problem with residuals scaled so that damping 1 is DAMPING of the largest curvature."""
-    r, J = look(problem, free)
-    size = float(jnp.linalg.norm(J, 2)) if bool(jnp.all(jnp.isfinite(J))) else np.nan
-    if not (np.isfinite(size) and bool(jnp.all(jnp.isfinite(r)))):
-        raise ValueError(
-            "identify: the simulation of theta0, or its derivative, is not finite; start from another guess, "
-            "or record shorter runs"
-        )
-    if size == 0:
-        raise ValueError(
-            "identify: nothing in theta0 changes what is observed; does theta_to_model use it, and do the "
-            "sensors see it?"
-        )
-    scale = jnp.asarray(1 / (size * DAMPING**0.5), free.dtype)
-    return eqx.tree_at(lambda p: p.scale, problem, scale)
+def _first_samples(problem: Problem, samples: int) -> Problem:
+    """The problem with the first samples of every run only; nothing is compiled again."""
+    seen = jnp.arange(problem.present.shape[1]) < samples
+    return eqx.tree_at(lambda p: p.present, problem, problem.present * seen[:, None])
 
 
 def _certainty(problem: Problem, free: Array) -> Certainty:
@@ -280,15 +292,3 @@ def _certainty(problem: Problem, free: Array) -> Certainty:
     present = np.asarray(problem.present).reshape(-1) > 0
     noise = problem.residual_cost.variance(np.asarray(r, float)[:-p][present], p)
     return certainty(layout.names, value, slope, J[:-p], noise)
-
-
-def _save(folder: Path, standing: Standing, done: int) -> None:
-    save_weights(folder / "checkpoint.npz", (standing, jnp.asarray(done)))
-
-
-def _load(folder: Path, like: Standing) -> tuple[Standing, int]:
-    file = folder / "checkpoint.npz"
-    if not file.exists():
-        return like, 0
-    standing, done = load_weights(file, (like, jnp.asarray(0)))
-    return standing, int(done)

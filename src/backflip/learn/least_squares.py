@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip.dynamics import Scheme
+from backflip.learn.angles import nearest_turn
 from backflip.learn.parameters import Layout
 from backflip.learn.recording import Recording
 from backflip.learn.residual_cost import ResidualCost
@@ -39,34 +40,47 @@ class Problem(eqx.Module):
     layout: Layout = eqx.field(static=True)
     theta_to_model: Callable = eqx.field(static=True)
     sense: Callable = eqx.field(static=True)
+    angles: tuple[int, ...] = eqx.field(static=True, default=())
+    """channels that are continuous angles"""
 
     def readings(self, free: Array) -> Array:
         """(runs, samples, channels) what a simulation with these parameters would have observed."""
         built = self.theta_to_model(self.layout.theta(free))
         model, start = built if isinstance(built, tuple) else (built, self.recorded.start)
         steps, every, mean = self.recorded.steps, self.recorded.every, self.recorded.averaged
+        angles = list(self.angles)
 
-        def one(start: State | None, controls: Array | None) -> Array:
+        def one(start: State | None, controls: Array | None, observed: Array, present: Array) -> Array:
             begin = rest(model) if start is None else start
             states = rollout(self.scheme, model, begin, controls, steps=steps).state
             taken = jax.tree.map(lambda x: x[every - 1 :: every], states)
             read = jax.vmap(self.sense, (None, 0))(model, taken)
-            if not mean:
+            if not (mean or angles):
                 return read
-            all_along = jax.vmap(self.sense, (None, 0))(model, states)[:, mean]
-            return read.at[:, mean].set(all_along.reshape(-1, every, len(mean)).mean(1))
+            all_along = read if every == 1 else jax.vmap(self.sense, (None, 0))(model, states)
+            if mean:
+                read = read.at[:, mean].set(all_along[:, mean].reshape(-1, every, len(mean)).mean(1))
+            if angles:
+                turning = jnp.unwrap(all_along[:, angles], axis=0)[every - 1 :: every]
+                turning = nearest_turn(turning, observed[:, angles], present[:, angles])
+                read = read.at[:, angles].set(turning)
+            return read
 
-        runs = self.recorded.observed.shape[0]
-        axes = (_axis(start), _axis(self.recorded.controls))
-        return jax.vmap(one, axes, axis_size=runs)(start, self.recorded.controls)
+        runs, axes = self.recorded.observed.shape[0], (_axis(start), _axis(self.recorded.controls), 0, 0)
+        data = self.recorded.controls, self.recorded.observed, self.present
+        return jax.vmap(one, axes, axis_size=runs)(start, *data)
+
+    def off(self, free: Array) -> Array:
+        """(runs, samples, channels) simulated minus recorded, in units of the noise; 0 where missing."""
+        off = (self.readings(free) - self.recorded.observed) / self.noise
+        return jnp.where(self.present > 0, off, 0)
 
     def residuals(self, free: Array) -> Array:
         """(m + p,) so that their squares add up to the mean cost of a sample, times scale².
 
         The last p say how far theta is from what the first guess is trusted to be.
         """
-        off = (self.readings(free) - self.recorded.observed) / self.noise
-        roots = self.residual_cost.signed_root(jnp.where(self.present > 0, off, 0)).reshape(-1)
+        roots = self.residual_cost.signed_root(self.off(free)).reshape(-1)
         both = jnp.concatenate([roots, self.trust * (free - self.first)])
         return both * (self.scale / jnp.sqrt(self.present.sum()))
 
@@ -106,8 +120,8 @@ def residuals_for_solvers(problem: Problem) -> Callable[[Array, Any], tuple[Arra
     return lambda free, args: (residuals(free), None)
 
 
-class Standing(eqx.Module):
-    """Where a search stands; a checkpoint is this, written down."""
+class SearchState(eqx.Module):
+    """Where a search is; a checkpoint is this, written to disk."""
 
     free: Array
     """(p,) the best so far"""
@@ -115,6 +129,12 @@ class Standing(eqx.Module):
     """of it"""
     inner: Any
     """the optimizer's own state"""
+    first: Array
+    """(p,) where it began"""
+    done: Array
+    """updates done"""
+    ended: Array
+    """whether the optimizer came to its end"""
 
 
 def is_first_order(optimizer: Any) -> bool:
@@ -125,43 +145,44 @@ def is_first_order(optimizer: Any) -> bool:
 
 
 @eqx.filter_jit
-def begin(problem: Problem, optimizer: Any, free: Array) -> Standing:
+def begin(problem: Problem, optimizer: Any, free: Array) -> SearchState:
     """Before the first update."""
-    unknown = jnp.full((), jnp.inf, free.dtype)
     if is_first_order(optimizer):
-        return Standing(free, unknown, (free, optimizer.init(free)))
-    fn = residuals_for_solvers(problem)
-    out = jax.eval_shape(lambda y: fn(y, None)[0], free)
-    inner = optimizer.init(fn, free, None, {}, out, None, frozenset())
-    return Standing(free, unknown, inner)
+        inner: Any = free, optimizer.init(free)
+    else:
+        fn = residuals_for_solvers(problem)
+        out = jax.eval_shape(lambda y: fn(y, None)[0], free)
+        inner = optimizer.init(fn, free, None, {}, out, None, frozenset())
+    unknown = jnp.full((), jnp.inf, free.dtype)
+    return SearchState(free, unknown, inner, free, jnp.asarray(0), jnp.asarray(False))
 
 
 @eqx.filter_jit
-def advance(problem: Problem, optimizer: Any, standing: Standing) -> tuple[Standing, Array]:
-    """One update: one simulation with its derivative. Also whether the optimizer has come to its end."""
+def advance(problem: Problem, optimizer: Any, state: SearchState) -> SearchState:
+    """One update: one simulation with its derivative."""
     if is_first_order(optimizer):
-        return _descend(problem, optimizer, standing)
+        return _descend(problem, optimizer, state)
     fn = residuals_for_solvers(problem)
-    free, inner, _ = optimizer.step(fn, standing.free, None, {}, standing.inner, frozenset())
-    done, _ = optimizer.terminate(fn, free, None, {}, inner, frozenset())
+    free, inner, _ = optimizer.step(fn, state.free, None, {}, state.inner, frozenset())
+    ended, _ = optimizer.terminate(fn, free, None, {}, inner, frozenset())
     r = inner.f_info.residual
-    return Standing(free, jnp.sum(r * r) / problem.scale**2, inner), done
+    cost = jnp.sum(r * r) / problem.scale**2
+    return SearchState(free, cost, inner, state.first, state.done + 1, ended)
 
 
-def _descend(
-    problem: Problem, optimizer: "optax.GradientTransformation", standing: Standing
-) -> tuple[Standing, Array]:
+def _descend(problem: Problem, optimizer: "optax.GradientTransformation", search: SearchState) -> SearchState:
     """One update of first order; the gradient goes backwards, so many parameters cost no more than one."""
     import optax
 
-    at, state = standing.inner
+    at, state = search.inner
     cost, slope = jax.value_and_grad(problem.cost)(at)
     ok = jnp.isfinite(cost) & jnp.all(jnp.isfinite(slope))
     moves, state = optimizer.update(jnp.where(ok, slope, 0), state, at)
-    better = ok & (cost < standing.cost)
-    free = jnp.where(better, at, standing.free)
-    after = Standing(free, jnp.where(better, cost, standing.cost), (optax.apply_updates(at, moves), state))
-    return after, jnp.asarray(False)
+    better = ok & (cost < search.cost)
+    free = jnp.where(better, at, search.free)
+    inner = optax.apply_updates(at, moves), state
+    cost = jnp.where(better, cost, search.cost)
+    return SearchState(free, cost, inner, search.first, search.done + 1, search.ended)
 
 
 @eqx.filter_jit

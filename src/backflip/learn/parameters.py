@@ -23,6 +23,11 @@ class Leaf(NamedTuple):
     unit: tuple[float, ...]
     """plain parameters are counted in these: |first guess|, or 1 where that is 0"""
 
+    @property
+    def numbers(self) -> int:
+        """Numbers in it."""
+        return math.prod(self.shape)
+
 
 class Layout(NamedTuple):
     """How a vector of free numbers becomes theta; hashable."""
@@ -39,7 +44,7 @@ class Layout(NamedTuple):
         """The parameters themselves, as plain arrays."""
         values, at = [], 0
         for leaf in self.leaves:
-            count = math.prod(leaf.shape)
+            count = leaf.numbers
             values.append(_bound(leaf, free[at : at + count]).reshape(leaf.shape))
             at += count
         return jax.tree.unflatten(self.tree, values)

@@ -26,14 +26,21 @@ class Recording(eqx.Module):
     every: int = eqx.field(static=True, default=1)
     averaged: tuple[int, ...] = eqx.field(static=True, default=())
     """channels that are means over the steps since the last sample, as an accelerometer's may be"""
+    angles: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    """channels that are angles [rad], and jump by 2π where they pass π: they are made continuous. None: those
+    of JointAngle sensors, where the model's sensors are what is compared"""
 
     def __check_init__(self):
         if not isinstance(self.every, int) or self.every < 1:
             raise ValueError(f"Recording: every is {self.every!r}; give a number of steps from 1 up")
         if not isinstance(self.averaged, tuple):
             raise ValueError(f"Recording: averaged is {self.averaged!r}; give a tuple of channels")
+        if not isinstance(self.angles, tuple | None):
+            raise ValueError(f"Recording: angles is {self.angles!r}; give a tuple of channels, or None")
         if wrong := [c for c in self.averaged if not 0 <= c < jnp.shape(self.observed)[-1]]:
             raise ValueError(f"Recording: there is no channel {wrong[0]} to be averaged; count them from 0")
+        if wrong := [c for c in self.angles or () if not 0 <= c < jnp.shape(self.observed)[-1]]:
+            raise ValueError(f"Recording: there is no channel {wrong[0]} that is an angle; count them from 0")
 
     @property
     def steps(self) -> int:
@@ -65,7 +72,7 @@ class Recording(eqx.Module):
         controls = self.controls
         if controls is not None:
             controls = cut(controls, length * self.every)
-        return Recording(cut(self.observed, length), controls, start, self.every, self.averaged)
+        return Recording(cut(self.observed, length), controls, start, self.every, self.averaged, self.angles)
 
 
 def as_runs(recorded: Any) -> Recording:
@@ -82,7 +89,7 @@ def as_runs(recorded: Any) -> Recording:
         raise ValueError("identify: there are infinite readings; put NaN where a sample is missing")
     if np.isnan(np.asarray(observed)).all():
         raise ValueError("identify: every reading is missing (NaN); record something")
-    runs = Recording(observed, recorded.controls, recorded.start, recorded.every, recorded.averaged)
+    runs = eqx.tree_at(lambda r: r.observed, recorded, observed)
     if observed.ndim == 2:
         runs = jax.tree.map(lambda x: jnp.asarray(x)[None], runs)
     steps = runs.steps

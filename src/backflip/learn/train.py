@@ -1,7 +1,6 @@
 """Training: draw robots, roll out, differentiate, update; nothing lost on the way."""
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,33 +13,39 @@ import numpy as np
 from jax import Array
 
 from backflip.learn.gradients import length
+from backflip.learn.loop import Loop, Row
 from backflip.learn.nonfinite import NonFinite, locate_nonfinite
 from backflip.learn.probe import Probe, bare, probing
-from backflip.storage import Logbook, Progress, Task, load_weights, save_weights
+from backflip.storage import Progress, Task
 
 if TYPE_CHECKING:
     import optax
 
 Cost = Callable[[Any, Array], Any]
-"""cost(policy, key) of one robot: a number, or a number and a dictionary of figures to be told"""
+"""cost(policy, key) of one robot: a number, or a number and a dictionary of figures for the log"""
 
-OWN = ("update", "cost", "norm", "seconds", "skipped")
-"""names of figures that every row has"""
+OWN = ("update", "cost", "validation", "norm", "seconds", "skipped")
+"""names of figures that rows have of their own"""
 
-PAUSE = 10.0
-"""[s] between checkpoints"""
+VALIDATION_ROBOTS = 8
+"""robots that a policy is judged by, at least"""
+VALIDATION_KEY = 2**31 - 1
+"""folded into the key of a run; no update gets there"""
 
 
 @dataclass(frozen=True)
 class Log:
     """How a training went; arrays have one entry per update."""
 
-    rows: list[dict[str, Any]]
-    """what log.jsonl holds: update, cost, norm, seconds, and the figures of the cost function"""
+    rows: list[Row]
+    """what log.jsonl holds: update, cost, norm, seconds, validation where it was measured, and the figures of
+    the cost function"""
     best: Any
-    """the policy that had the lowest cost"""
+    """the policy that had the lowest validation cost: that of robots which are the same all along"""
     best_update: int
-    """the update it went into; -1 where no cost was finite"""
+    """the update it went into; the number of updates for the last policy, -1 where no cost was finite"""
+    best_cost: float = np.inf
+    """validation cost of the best policy"""
     skipped: list[NonFinite] = field(default_factory=list)
     """updates that were not done, for their gradient was not finite"""
     interrupted: bool = False
@@ -51,12 +56,17 @@ class Log:
 
     @property
     def cost(self) -> np.ndarray:
-        """(updates,)"""
+        """(updates,) of the robots that an update learned from"""
         return self.column("cost")
 
+    @property
+    def validation(self) -> np.ndarray:
+        """(updates,) of robots that are the same all along; NaN where it was not measured"""
+        return self.column("validation")
 
-class Course(NamedTuple):
-    """Everything the next update needs; a checkpoint is this, written down."""
+
+class TrainingState(NamedTuple):
+    """Everything the next update needs; a checkpoint is this, written to disk."""
 
     policy: Any
     optimizer: Any
@@ -77,6 +87,8 @@ def train(
     updates: int,
     key: Array,
     robots: int = 1,
+    validation_robots: int | None = None,
+    validation_every: int = 10,
     folder: str | Path | None = None,
     resume: bool = False,
     until: Callable[[dict[str, Any]], bool] | None = None,
@@ -87,150 +99,174 @@ def train(
 
     The cost function simulates one robot; whatever differs between robots (start, task, model) it draws
     from its key, which is new in every update. It returns a number, or a number and a dictionary of
-    figures. `folder` gets log.jsonl, TensorBoard's events and a checkpoint every few seconds; with
+    figures. Every `validation_every` updates, and at the end, the policy is judged by `validation_robots`
+    robots (None: as many as `robots`, 8 at least) whose keys stay the same; `log.best` is the policy that did
+    best with them. `folder` gets log.jsonl, TensorBoard's events and a checkpoint every few seconds; with
     `resume` a run that was stopped in any way goes on from there and ends in the same weights.
     `until` is given the row of each update and may end the run. An update whose gradient is not finite
     is not done, but reported. Ctrl-C leaves a checkpoint; without a folder it returns what there is.
     """
     import optax
 
-    if robots < 1:
-        raise ValueError(f"train: robots is {robots}; give at least 1")
+    _check_arguments(cost, policy, key, optimizer)
+    judges = max(robots, VALIDATION_ROBOTS) if validation_robots is None else validation_robots
+    counts = {"robots": robots, "validation_robots": judges, "validation_every": validation_every}
+    if wrong := [f"{name} is {count!r}" for name, count in counts.items() if not count >= 1]:
+        raise ValueError(f"train: {wrong[0]}; give at least 1")
+    loop = Loop("train", updates, folder, resume, until, progress, label)
     optimizer = optax.with_extra_args_support(optimizer)
-    arrays = eqx.filter(policy, eqx.is_inexact_array)
-    if not jax.tree.leaves(arrays):
-        raise ValueError("train: the policy has no arrays of floats; make its numbers jax arrays")
+    start = optimizer.init(eqx.filter(policy, eqx.is_inexact_array))
     unseen = jnp.asarray(jnp.inf), jnp.asarray(-1), jnp.asarray(0)
-    course = _strong(Course(policy, optimizer.init(arrays), policy, *unseen, key))
-    place = None if folder is None else Path(folder)
-    if resume:
-        course = _load(place, course)
-    elif place is not None:
-        _save(place, course)  # over that of an earlier run, which a kill would leave to be resumed
-    book = Logbook(place, int(course.done))
-    steps = _count_steps(cost, policy, key, robots)
-    run = _Run(cost, _advance(cost, optimizer, robots), robots, steps, place, book, until)
-    show = progress or Progress()
-    try:
-        with show.task(label, total=updates, done=int(course.done)) as task:
-            course, interrupted = run.go(course, updates, task)
-    finally:
-        book.close()
-    skipped = [NonFinite(**row["skipped"]) for row in book.rows if "skipped" in row]
-    return course.policy, Log(book.rows, course.best, int(course.best_update), skipped, interrupted)
+    state = _strong(TrainingState(policy, start, policy, *unseen, key))
+    steps = _count_steps(cost, policy, key)
+    training = _Training(cost, optimizer, robots, judges, validation_every, steps, key)
+    outcome = loop.run(training, state)
+    last, rows = outcome.state, outcome.rows
+    if int(last.done) > 0:
+        # not in the checkpoint: a run that goes on from there must not depend on where it was stopped
+        last = training.compare(last, training.validate(last.policy))
+    skipped = [NonFinite(**row["skipped"]) for row in rows if "skipped" in row]
+    best_update, best_cost = int(last.best_update), float(last.best_cost)
+    return last.policy, Log(rows, last.best, best_update, best_cost, skipped, outcome.interrupted)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The loop around the updates."""
+def _check_arguments(cost: Any, policy: Any, key: Any, optimizer: Any) -> None:
+    """Arguments that are swapped or of the wrong kind, before anything is compiled."""
+    import optax
 
-    cost: Cost
-    advance: Callable
-    robots: int
-    steps: int
-    folder: Path | None
-    book: Logbook
-    until: Callable[[dict[str, Any]], bool] | None
+    if not callable(cost):
+        raise ValueError(f"train: cost is {type(cost).__name__}; give a function cost(policy, key)")
+    if not isinstance(optimizer, optax.GradientTransformation):
+        raise ValueError(f"train: optimizer is {optimizer!r}; give one of optax, such as optax.adam(1e-3)")
+    if not (eqx.is_array(key) and (key.shape == () or (key.dtype == jnp.uint32 and key.ndim == 1))):
+        raise ValueError(f"train: key is {key!r}; give one key, such as jax.random.key(0)")
+    if not jax.tree.leaves(eqx.filter(policy, eqx.is_inexact_array)):
+        raise ValueError("train: the policy has no arrays of floats; make its numbers jax arrays")
 
-    def go(self, course: Course, updates: int, task: Task) -> tuple[Course, bool]:
-        """All updates that are left; the course they end in, and whether Ctrl-C ended them."""
-        saved = time.perf_counter()
-        try:
-            for i in range(int(course.done), updates):
-                began = time.perf_counter()
-                after, told = self.advance(course)
-                row = self._row(i, told, course, began, task)
-                self.book.add(row)
-                # last: Ctrl-C while waiting for the figures does this update again, row and all
-                course = after
-                if self.folder and time.perf_counter() - saved > PAUSE:
-                    _save(self.folder, course)
-                    saved = time.perf_counter()
-                if self.until and self.until(row):
-                    break
-        except KeyboardInterrupt:
-            if self.folder:
-                _save(self.folder, course)
-                raise
-            warnings.warn(f"train: interrupted after {int(course.done)} updates", stacklevel=3)
-            return course, True
-        if self.folder:
-            _save(self.folder, course)
-        return course, False
 
-    def _row(self, i: int, told: dict[str, Any], before: Course, began: float, task: Task) -> dict[str, Any]:
-        """The figures of one update, shown on the bar."""
-        row: dict[str, Any] = {"update": i, **{name: float(value) for name, value in told["figures"].items()}}
-        row["norm"] = float(told["norm"])
+class _Training:
+    """The updates of one training, as Loop wants them."""
+
+    def __init__(
+        self, cost: Cost, optimizer: Any, robots: int, judges: int, every: int, steps: int, key: Array
+    ):
+        self.cost, self.robots, self.every, self.steps, self.key = cost, robots, every, steps, key
+        self.update = compiled_update(cost, optimizer, robots)
+        self.judge = compiled_mean(cost)
+        self.keys = jax.random.split(jax.random.fold_in(key, VALIDATION_KEY), judges)
+
+    def check(self, state: TrainingState, file: Path) -> None:
+        if not np.array_equal(_key_data(state.key), _key_data(self.key)):
+            raise ValueError(
+                f"{file}: that run had another key; resume with the same, or choose a new folder"
+            )
+
+    def stop_reason(self, state: TrainingState, rows: list[Row]) -> str:
+        return ""
+
+    def validate(self, policy: Any) -> Array:
+        """Mean cost of the robots that are the same all along."""
+        return self.judge(policy, self.keys)
+
+    def compare(self, state: TrainingState, cost: Array) -> TrainingState:
+        """The state, with its policy for the best if its validation cost is the lowest so far."""
+        if not float(cost) < float(state.best_cost):
+            return state
+        cost = cost.astype(state.best_cost.dtype)
+        return state._replace(best=state.policy, best_cost=cost, best_update=state.done)
+
+    def advance(self, state: TrainingState, task: Task) -> tuple[TrainingState, Row]:
+        began = time.perf_counter()
+        i = int(state.done)
+        row: Row = {"update": i}
+        validation: dict[str, float] = {}
+        before = state
+        if i % self.every == 0:
+            judged = self.validate(state.policy)
+            validation["validation"] = float(judged)
+            before = self.compare(state, judged)
+        after, report = self.update(before)
+        row |= {name: float(value) for name, value in report["figures"].items()} | validation
+        row["norm"] = float(report["norm"])
         seconds = time.perf_counter() - began
         row["seconds"] = round(seconds, 4)
-        if not told["ok"]:
-            culprit = locate_nonfinite(self.cost, before.policy, _draw(before, self.robots), i)
+        if not report["ok"]:
+            culprit = locate_nonfinite(self.cost, before.policy, draw_keys(before, self.robots), i)
             row["skipped"] = culprit._asdict()
             task.say(f"update {i} skipped: {culprit}")
+        self._show(row, seconds, task)
+        return after, row
+
+    def _show(self, row: Row, seconds: float, task: Task) -> None:
         shown: dict[str, Any] = {"cost": row["cost"], "norm": row["norm"]}
         if self.steps:
             shown["robot-steps/s"] = f"{self.robots * self.steps / seconds:,.0f}"
         shown |= {k: v for k, v in row.items() if isinstance(v, float) and k not in OWN}
         task.advance(1, **shown)
-        return row
 
 
-def _draw(course: Course, robots: int) -> Array:
+def draw_keys(state: TrainingState, robots: int) -> Array:
     """(robots,) keys of this update."""
-    return jax.random.split(jax.random.fold_in(course.key, course.done), robots)
+    return jax.random.split(jax.random.fold_in(state.key, state.done), robots)
 
 
-def _advance(cost: Cost, optimizer: Any, robots: int) -> Callable[[Course], tuple[Course, dict[str, Any]]]:
-    """One update, compiled."""
+def _mean_cost(cost: Cost) -> Callable[[Any, Array], tuple[Array, dict[str, Array]]]:
+    """Cost and figures, averaged over keys (robots,)."""
 
     def mean(policy: Any, keys: Array) -> tuple[Array, dict[str, Array]]:
         one = lambda key: figures_of(cost(policy, key))  # noqa: E731
-        if robots == 1:
+        if keys.shape[0] == 1:
             return one(keys[0])
         # a robot is a lane
         return jax.tree.map(jnp.mean, jax.vmap(one)(keys))
 
+    return mean
+
+
+def compiled_mean(cost: Cost) -> Callable[[Any, Array], Array]:
+    """Mean cost of a policy over robots with these keys, without its gradient."""
+    return eqx.filter_jit(lambda policy, keys: _mean_cost(cost)(policy, keys)[0])
+
+
+def compiled_update(
+    cost: Cost, optimizer: Any, robots: int
+) -> Callable[[TrainingState], tuple[TrainingState, dict[str, Any]]]:
+    """One update, compiled."""
+    mean = _mean_cost(cost)
+
     @eqx.filter_jit
-    def advance(course: Course) -> tuple[Course, dict[str, Any]]:
-        keys = _draw(course, robots)
-        (value, told), slope = eqx.filter_value_and_grad(mean, has_aux=True)(course.policy, keys)
-        figures = {"cost": value, **told}
+    def update(state: TrainingState) -> tuple[TrainingState, dict[str, Any]]:
+        keys = draw_keys(state, robots)
+        (value, named), slope = eqx.filter_value_and_grad(mean, has_aux=True)(state.policy, keys)
+        figures = {"cost": value, **named}
         norm = length(slope)
         ok = jnp.isfinite(norm) & jnp.isfinite(value)
-        arrays = eqx.filter(course.policy, eqx.is_inexact_array)
+        arrays = eqx.filter(state.policy, eqx.is_inexact_array)
         # what optax's line searches ask for
         extra = {
             "grad": slope,
-            "value_fn": lambda new, figures: mean(eqx.combine(new, course.policy), keys)[0],
+            "value_fn": lambda new, figures: mean(eqx.combine(new, state.policy), keys)[0],
         }
-        moves, after = optimizer.update(
-            slope, course.optimizer, arrays, value=value, figures=figures, **extra
-        )
-        better = ok & (value < course.best_cost)
-        new = Course(
-            policy=_choose(ok, eqx.apply_updates(course.policy, moves), course.policy),
-            optimizer=_choose(ok, after, course.optimizer),
-            best=_choose(better, course.policy, course.best),
-            best_cost=jnp.where(better, value, course.best_cost),
-            best_update=jnp.where(better, course.done, course.best_update),
-            done=course.done + 1,
-            key=course.key,
+        moves, after = optimizer.update(slope, state.optimizer, arrays, value=value, figures=figures, **extra)
+        new = state._replace(
+            policy=_choose(ok, eqx.apply_updates(state.policy, moves), state.policy),
+            optimizer=_choose(ok, after, state.optimizer),
+            done=state.done + 1,
         )
         return new, {"figures": figures, "norm": norm, "ok": ok}
 
-    return advance
+    return update
 
 
 def figures_of(answer: Any) -> tuple[Array, dict[str, Array]]:
     """What a cost function returned, as a number and a dictionary."""
-    value, told = answer if isinstance(answer, tuple) else (answer, {})
+    value, named = answer if isinstance(answer, tuple) else (answer, {})
     if jnp.shape(value) != ():
         raise ValueError(f"train: cost has shape {jnp.shape(value)}; return one number, such as its mean")
-    for name, figure in told.items():
+    for name, figure in named.items():
         if name in OWN or jnp.shape(figure) != ():
             raise ValueError(f"train: figure {name!r}: give one number under another name than {OWN}")
-    return value, told
+    return value, named
 
 
 def _choose(yes: Array, a: Any, b: Any) -> Any:
@@ -244,24 +280,12 @@ def _strong(tree: Any) -> Any:
     return eqx.combine(jax.tree.map(lambda x: jnp.asarray(x, x.dtype), numbers), rest)
 
 
-def _count_steps(cost: Cost, policy: Any, key: Array, robots: int) -> int:
+def _key_data(key: Array) -> Array:
+    return jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+
+
+def _count_steps(cost: Cost, policy: Any, key: Array) -> int:
     """Steps that one robot makes in one update; 0 where they cannot be seen."""
     with probing(Probe()) as probe:
         eqx.filter_eval_shape(lambda p, k: figures_of(bare(cost)(p, k)), policy, key)
     return probe.steps
-
-
-def _save(folder: Path, course: Course) -> None:
-    save_weights(folder / "checkpoint.npz", course)
-
-
-def _load(folder: Path | None, like: Course) -> Course:
-    if folder is None:
-        raise ValueError("train: resume needs the folder of the run that was stopped; give folder=...")
-    file = folder / "checkpoint.npz"
-    if not file.exists():
-        return like
-    course = load_weights(file, like)
-    if not np.array_equal(jax.random.key_data(course.key), jax.random.key_data(like.key)):
-        raise ValueError(f"{file}: that run had another key; resume with the same, or choose a new folder")
-    return course

@@ -24,9 +24,10 @@ from backflip.math.linalg import (
     whiten,
 )
 from backflip.math.rotation import orthonormal, relative_rotation_vector, rotate, rotation_about
-from backflip.math.smooth import norm, safe_divide, saturate, smallest, unit
+from backflip.math.smooth import at_most, norm, safe_divide, saturate, smallest, unit
 
 __all__ = [
+    "at_most",
     "cross",
     "dot",
     "gram",

@@ -37,3 +37,10 @@ def saturate(x: Array, limit: Array) -> Array:
     limit → ∞: x itself.
     """
     return x / jnp.sqrt(1 + (x / limit) ** 2)
+
+
+def at_most(x: Array, bound: float) -> Array:
+    """x (..., n), shortened to `bound` where it is longer."""
+    square = jnp.sum(x * x, -1, keepdims=True)
+    long = square > bound * bound
+    return x * jnp.where(long, bound / jnp.sqrt(jnp.where(long, square, 1)), 1)

@@ -2,7 +2,7 @@
 
 comes in    a description: bodies, joints, shapes, servos, sensors
 goes out    Model (what exists), State (where it is), Bodies (derived masses and frames)
-may touch   math, solve, geometry, lanes
+may touch   math, lanes, solve, geometry
 never knows time, forces, solvers, what a sensor reads
 """
 

@@ -137,9 +137,9 @@ class Builder:
         position: Numbers | None = None,
         axes: Sequence[Numbers] = (),
         limits: Sequence[tuple[float, float] | None] | None = None,
-        stiffness: Numbers | float | None = None,
-        damping: Numbers | float | None = None,
-        neutral: Numbers | float | None = None,
+        stiffness: Numbers | float = 0.0,
+        damping: Numbers | float = 0.0,
+        neutral: Numbers | float = 0.0,
         frequency: float | None = None,
         damping_ratio: float = 1.0,
         collide: bool = False,
@@ -159,12 +159,12 @@ class Builder:
                 parent,
                 child,
                 position,
-                axes=_each(axes),
-                limits=_each(limits, count, None),
-                stiffness=_each(stiffness, count, 0.0),
-                damping=_each(damping, count, 0.0) if count else (),
-                neutral=_each(neutral, count, 0.0),
-                ball_damping=0.0 if count or damping is None else damping,  # type: ignore[arg-type]
+                axes=_each(axes, 0),
+                limits=_each(limits, count),
+                stiffness=_each(stiffness, count),
+                damping=_each(damping, count) if count else (),
+                neutral=_each(neutral, count),
+                ball_damping=0.0 if count else damping,  # type: ignore[arg-type]
                 frequency=frequency,
                 damping_ratio=damping_ratio,
                 collide=collide,
@@ -328,11 +328,9 @@ class Builder:
         return note.name
 
 
-def _each(values: object, count: int = 0, default: object = None) -> tuple:
-    """One entry per coordinate; what is no sequence is one entry, for check() to complain about."""
-    if values is None:
-        return (default,) * count
+def _each(values: object, count: int) -> tuple:
+    """One entry per coordinate; a lone 0 or None stands for all, any other lone value is refused later."""
     try:
         return tuple(values)  # type: ignore[arg-type]
     except TypeError:
-        return (values,)
+        return (values,) * (count if values in (0, None) else 1)

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Shape
+from backflip.geometry import Shape, form_of
 from backflip.model.joints import Hinge, Slider
 from backflip.model.notes import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote, rotation_matrix
 
 DEEP = 0.05
 """How far into the ground is worth a warning, as a part of the shape's size."""
-ANGLES, RIM = 73, 16
-"""Angles of a hinge, and points on the rim of a cylinder, that are tried."""
+ANGLES = 73
+"""Angles of a hinge that are tried."""
 
 
 def warn_of_ignored_ground(description: Description) -> None:
@@ -39,7 +39,7 @@ def _solid_pairs(description: Description, body: str) -> Iterator[tuple[ShapeNot
     """Every ground, with every shape of a body, that could touch."""
     solid = [s for s in description.shapes if s.collide]
     for ground in solid:
-        if ground.body == WORLD_NAME and isinstance(ground.shape, Plane):
+        if ground.body == WORLD_NAME and ground.shape.endless:
             yield from ((ground, s) for s in solid if s.body == body)
 
 
@@ -73,20 +73,7 @@ def _lowest(joint: JointNote, points: np.ndarray, normal: np.ndarray) -> float:
 
 def _points(shape: Shape) -> tuple[np.ndarray, float]:
     """Points (k, 3) and a radius [m] about them that hold a shape."""
-    if isinstance(shape, Hull):
-        return np.asarray(shape.vertices, float), 0.0
-    if isinstance(shape, Box):
-        signs = np.stack(np.meshgrid(*[[-0.5, 0.5]] * 3), -1).reshape(-1, 3)
-        return signs * np.asarray(shape.size, float), 0.0
-    if isinstance(shape, Capsule | Cylinder):
-        ends = np.array([[0.0, 0.0, -0.5], [0.0, 0.0, 0.5]]) * shape.length
-        if isinstance(shape, Capsule):
-            return ends, float(shape.radius)
-        turn = np.linspace(0, 2 * np.pi, RIM, endpoint=False)
-        rim = shape.radius * np.stack([np.cos(turn), np.sin(turn), 0 * turn], -1)
-        return (ends[:, None] + rim).reshape(-1, 3), 0.0
-    # of what is not known here: a ball that holds all of it
-    return np.zeros((1, 3)), float(np.linalg.norm(shape.pack()))
+    return shape.frame(form_of(shape))
 
 
 def _size(shape: Shape) -> float:

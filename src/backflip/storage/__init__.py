@@ -1,4 +1,4 @@
-"""What a run leaves behind, and what it shows while it goes on.
+"""What a run writes to disk, and what it shows while it goes on.
 
 comes in    pytrees of arrays, rows of figures
 goes out    files written whole or not at all, lines on stderr
@@ -6,9 +6,23 @@ may touch   files, clocks, the terminal
 never knows physics, policies, what the figures mean
 """
 
-from backflip.storage.files import write_atomically
+from backflip.storage.checkpoint import load_checkpoint, remove_checkpoints, save_checkpoint
+from backflip.storage.files import DamagedFile, clear_folder, hold_folder, write_atomically
 from backflip.storage.logbook import Logbook
 from backflip.storage.progress import Progress, Task
 from backflip.storage.weights import load_weights, save_weights
 
-__all__ = ["Logbook", "Progress", "Task", "load_weights", "save_weights", "write_atomically"]
+__all__ = [
+    "DamagedFile",
+    "Logbook",
+    "Progress",
+    "Task",
+    "clear_folder",
+    "hold_folder",
+    "load_checkpoint",
+    "load_weights",
+    "remove_checkpoints",
+    "save_checkpoint",
+    "save_weights",
+    "write_atomically",
+]

@@ -8,14 +8,14 @@ from typing import Any
 
 @dataclass
 class Progress:
-    """Progress on stderr; `figures` are the latest told."""
+    """Progress on stderr; `figures` are the latest."""
 
     quiet: bool = False
     figures: dict[str, Any] = field(default_factory=dict)
 
     @contextmanager
     def task(self, label: str, total: int | None = None, done: int = 0) -> Iterator["Task"]:
-        """A line with a bar that starts at `done`; without a total it only tells that something moves."""
+        """A line with a bar that starts at `done`; without a total it only shows that something moves."""
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -35,10 +35,10 @@ class Progress:
             TimeElapsedColumn(table_column=Column(min_width=7)),
             TextColumn("left", table_column=Column(min_width=4)),
             TimeRemainingColumn(table_column=Column(min_width=7)),
-            TextColumn("{task.fields[told]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+            TextColumn("{task.fields[text]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
         )
         with Bars(*columns, console=Console(stderr=True), disable=self.quiet) as bars:
-            yield Task(self, bars, bars.add_task(label, total=total, completed=done, told=""))
+            yield Task(self, bars, bars.add_task(label, total=total, completed=done, text=""))
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Task:
     line: Any
 
     def advance(self, count: int = 1, **figures: Any) -> None:
-        """Go on by `count`, and tell figures by name: `task.advance(error=0.1, evaluations=12)`."""
+        """Go on by `count`, and show figures by name: `task.advance(error=0.1, evaluations=12)`."""
         self.progress.figures.update(figures)
-        told = "  ".join(f"{name} {_short(value)}" for name, value in figures.items())
-        self.bars.update(self.line, advance=count, **({"told": told} if told else {}))
+        text = "  ".join(f"{name} {_short(value)}" for name, value in figures.items())
+        self.bars.update(self.line, advance=count, **({"text": text} if text else {}))
 
     def say(self, text: str) -> None:
         """A line above the bars that stays."""

@@ -12,7 +12,7 @@ from jax import Array
 
 import backflip as bf
 from backflip import robots
-from backflip.experiments.bench.work import DT, SWEEPS, Job, Run, trot
+from backflip.experiments.bench.job import DT, SWEEPS, Job, Run, trot
 
 INPUTS, OUTPUTS = 81, 16
 """of the paper's controllers"""
@@ -27,7 +27,7 @@ FORWARD = 3
 
 def prepare(job: Job) -> Run:
     """The job's program; it is traced for the job's engine and keeps it."""
-    bf.backend(job.engine)
+    bf.set_backend(job.engine)
     if job.what.startswith("network"):
         return _network(job)
     if job.what == "drift":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from backflip.experiments.bench.work import Job, Run, trot
+from backflip.experiments.bench.job import Job, Run, trot
 
 FOLDER = Path(__file__).parents[4] / "benchmarks"
 """Where the MJCF files lie in a checkout."""

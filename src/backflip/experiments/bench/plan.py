@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from backflip.experiments.bench.work import Job
+from backflip.experiments.bench.job import Job
 
 DEEP = (1024, 1024)
 """hidden layers of the paper's large controller; its small one has none"""

@@ -16,86 +16,15 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-DT, SWEEPS = 0.01, 10
-"""[s] a step, and the sweeps of its solver"""
+from backflip.experiments.bench.job import Job, Run
+
 SAMPLE = 0.2
 """[s] a sample is at least so long: shorter programs run several times"""
-
-FIGURES = ("cold", "warm", "memory", "drift")
-"""What a process finds once, while it gets ready: [s], [s], [bytes], [m]."""
-DERIVING = ("gradient", "network gradient", "cold", "warm", "memory")
-
-
-@dataclass(frozen=True)
-class Job:
-    """One thing to measure, in a process of its own."""
-
-    engine: str
-    """lanes, xla or mujoco"""
-    what: str
-    """forward, gradient, network (the controller alone), network gradient, or one of FIGURES"""
-    robot: str
-    """a function of backflip.robots, or chain with its number of links"""
-    robots: int
-    steps: int
-    cores: int = 1
-    hidden: tuple[int, ...] | None = None
-    """layers of the controller between 81 and 16; None: the robot plays its trot"""
-
-    @property
-    def name(self) -> str:
-        """What it is called in the results."""
-        words = [self.engine, self.what, self.robot, f"x{self.robots}"]
-        words += [] if self.hidden is None else ["81-" + "".join(f"{n}-" for n in self.hidden) + "16"]
-        words += [f"{self.steps} steps"] if self.what == "memory" else []
-        words += [f"{self.cores} cores"] if self.cores > 1 else []
-        return " ".join(words)
-
-    @property
-    def derives(self) -> bool:
-        """Whether it runs backwards too."""
-        return self.what in DERIVING
-
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> "Job":
-        """From the command line."""
-        said = json.loads(text)
-        return Job(**{**said, "hidden": None if said["hidden"] is None else tuple(said["hidden"])})
-
-
-HERTZ, RAMP = 2.5, 1.0
-"""[Hz] of the trot, [s] until it takes full strides"""
-SHOULDER, ELBOW = (0.1, 0.04), (-0.2, 0.08)
-"""[rad] middle and swing. 4 Nm carry it, and no robot falls, neither ours nor MuJoCo's. Of 72 gaits tried it
-is one of two in which every robot's gradient over 1,000 steps stays finite in float32: most grow
-exponentially. Time hardly depends on it: our program has no branches, MuJoCo took much the same for five."""
-LEG_PHASES = (0.0, np.pi, np.pi, 0.0)
-"""[rad] legs move in diagonal pairs"""
-
-
-def trot(robots: int, steps: int) -> np.ndarray:
-    """Servo targets (robots, steps, 8) [rad]: sines, whose swings make all robots differ."""
-    t = DT * np.arange(steps)[:, None]
-    phase = 2 * np.pi * HERTZ * t + np.array(LEG_PHASES)
-    swing = 1 + np.arange(robots)[:, None, None] / (8 * robots)
-    shoulder = SHOULDER[0] + swing * SHOULDER[1] * np.sin(phase)
-    elbow = ELBOW[0] + swing * ELBOW[1] * np.cos(phase)
-    targets = np.minimum(1, t / RAMP)[..., None] * np.stack([shoulder, elbow], -1)
-    return targets.reshape(robots, steps, 8)
-
-
-Run = Callable[[], tuple[float, list[Any]]]
-"""Runs a program to its end: its value, and the arrays of its gradients if it has any. The first compiles."""
 
 
 def prepare(job: Job) -> Run:
@@ -115,24 +44,24 @@ def get_ready(job: Job, began: float) -> tuple[dict[str, Any], Callable[[], floa
     building = time.perf_counter()
     value, slopes = run()
     first = time.perf_counter() - building
-    told: dict[str, Any] = {"value": value}
+    details: dict[str, Any] = {"value": value}
     if job.derives:  # a figure to see that gradients are there, and finite
         norm = math.sqrt(sum(np.sum(np.square(np.asarray(x, float))) for x in slopes))
-        told["gradient_norm"] = norm if math.isfinite(norm) else str(norm)  # JSON has no such numbers
+        details["gradient_norm"] = norm if math.isfinite(norm) else str(norm)  # JSON has no such numbers
         if not math.isfinite(norm):
             warnings.warn(f"the gradient is {norm}", stacklevel=1)
     if job.what in ("cold", "warm"):
-        return told | {"figure": time.monotonic() - began}, _nothing
+        return details | {"figure": time.monotonic() - began}, _nothing
     if job.what == "drift":
-        return told | {"figure": value}, _nothing
+        return details | {"figure": value}, _nothing
     if job.what == "memory":
         del slopes
-        return told | {"figure": peak_of(run)}, _nothing
+        return details | {"figure": peak_of(run)}, _nothing
     again = _seconds(run, 1)
     if job.engine != "mujoco":
-        told["compile_seconds"] = max(0.0, first - again)
+        details["compile_seconds"] = max(0.0, first - again)
     repeats = max(1, math.ceil(SAMPLE / again))
-    return told, lambda: _seconds(run, repeats)
+    return details, lambda: _seconds(run, repeats)
 
 
 def _nothing() -> float:
@@ -176,10 +105,10 @@ def main(job: Job, began: float) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     with warnings.catch_warnings(record=True) as heard:  # such as lanes having left something to XLA
-        told, sample = get_ready(job, began)
+        details, sample = get_ready(job, began)
     if heard:
-        told["warnings"] = sorted({str(warning.message) for warning in heard})
-    print(json.dumps(told), file=answers)
+        details["warnings"] = sorted({str(warning.message) for warning in heard})
+    print(json.dumps(details), file=answers)
     for _ in sys.stdin:
         print(json.dumps({"seconds": sample()}), file=answers)
 

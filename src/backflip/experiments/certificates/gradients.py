@@ -4,13 +4,9 @@ The loss is a fixed random linear functional of the last p, R, v and w. Gradient
 of their leaf (its largest entry, or 1 where all are 0), so that they share the loss's unit and compare.
 """
 
-import os
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -33,8 +29,6 @@ from backflip import (
     rollout,
     step,
 )
-from backflip.experiments.base import Progress, read_result, save_result
-from backflip.experiments.tables import markdown, put_table
 
 DT = 0.01
 """[s]"""
@@ -54,9 +48,6 @@ BATCH = 256
 """Rollouts at a time: enough to fill the processor, few enough to stay in its cache."""
 SHOWN = ("p_WB", "R_WB", "v_WB", "w_WB")
 """Fields of the last State that the loss reads."""
-
-MARK = "matrix"
-"""What marks the table's place on its page."""
 
 
 @dataclass(frozen=True)
@@ -327,69 +318,3 @@ def _in_batches(f: Callable[[np.ndarray], Array], rows: np.ndarray) -> np.ndarra
     count = -(-len(rows) // BATCH)
     padded = np.resize(rows, (count * BATCH, *rows.shape[1:]))
     return np.concatenate([f(part) for part in np.split(padded, count)])[: len(rows)]
-
-
-def write_table(
-    out: Path,
-    solvers: Sequence[str] = tuple(SCHEMES),
-    cases: Sequence[str] = NAMES,
-    *,
-    page: Path | None = None,
-) -> str:
-    """Compare everything, write out/gradients.json, and return the table; it goes into `page` too.
-
-    What the file has of other solvers and cases than those asked for stays.
-    """
-    # most programs here run for less time than they build; XLA reads this when JAX first computes
-    quick = " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + quick
-    jax.config.update("jax_enable_x64", True)
-    began, asked = time.perf_counter(), list(product(cases, solvers))
-    cells = [c for c in stored(out / "gradients.json", SCHEMES) if (c.case, c.solver) not in asked]
-    with Progress().task("gradients", len(STEPS) * len(asked)) as task:
-        for name, solver in asked:
-            for steps in STEPS:
-                cells.append(compare_or_fail(CASES[NAMES.index(name)], steps, solver))
-                task.advance(case=name, steps=steps, error=cells[-1].error)
-            programs.cache_clear()
-    cells.sort(key=lambda c: (NAMES.index(c.case), list(SCHEMES).index(c.solver), c.steps))
-    result = {
-        "error": max(cell.error for cell in cells),
-        "tolerance": TOLERANCE,
-        "floor": FLOOR,
-        "cells": [{**vars(cell), "ok": cell.ok} for cell in cells],
-    }
-    save_result(out / "gradients.json", "gradients", result, seed=0, seconds=time.perf_counter() - began)
-    text = table(cells)
-    if page:
-        put_table(page, MARK, text)
-    return text
-
-
-def stored(path: Path, solvers: Iterable[str]) -> list[Cell]:
-    """Cells of some solvers that a file has."""
-    if not path.is_file():
-        return []
-    cells = read_result(path)["cells"]
-    found = [Cell(**{name: value for name, value in cell.items() if name != "ok"}) for cell in cells]
-    return [cell for cell in found if cell.solver in solvers]
-
-
-def table(cells: list[Cell]) -> str:
-    """Markdown: a row per case and solver, a column per number of steps; the worst error and its leaf."""
-    found = {(cell.case, cell.solver, cell.steps): cell for cell in cells}
-    columns = sorted({cell.steps for cell in cells})
-    heads = ["", *(f"{n} step{'s' * (n > 1)}" for n in columns)]
-    rows = []
-    for name, solver in product(dict.fromkeys(cell.case for cell in cells), SCHEMES):
-        if (name, solver, columns[0]) in found:
-            label = name if solver == DEFAULT else f"{name}, {solver}"
-            rows.append([label, *(_entry(found[name, solver, n]) for n in columns)])
-    return markdown(heads, rows)
-
-
-def _entry(cell: Cell) -> str:
-    if cell.failure:
-        return f"✗ {cell.failure}"
-    mark = "" if cell.ok else "✗ " if cell.happens else "✗ did not happen, "
-    return f"{mark}{cell.error:.0e} `{cell.leaf}`"

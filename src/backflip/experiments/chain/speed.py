@@ -13,9 +13,12 @@ RATE, MOST, NUDGE = 0.01, 100.0, 1e-2
 TAKES = 3
 """the least of so many counts: whatever else runs only ever adds"""
 
+Watch = Callable[[dict[str, Any]], Any]
+"""masses to the positions that are recorded, (steps, channels)"""
 
-def run_times(links: int, progress: Progress) -> dict[str, float]:
-    """[s] of processor time for 30 updates of one mass per link, compiled before; three ways.
+
+def run_times(watch: Watch, true: float, first: float, links: int, progress: Progress) -> dict[str, float]:
+    """[s] of processor time for 30 updates of one mass per link from `first` [kg], once compiled: three ways.
 
     analytic: reverse mode. numeric: one simulation after the other, links + 1 for each update.
     numeric at once: the same simulations as lanes of one batch.
@@ -23,13 +26,10 @@ def run_times(links: int, progress: Progress) -> dict[str, float]:
     import jax
     import jax.numpy as jnp
 
-    from backflip.experiments.chain.chain_mass import FIRST, TRUE, watched
-
-    watch = watched(links)
-    true = watch({"mass": jnp.asarray(TRUE)})
+    recorded = watch({"mass": jnp.asarray(true)})
 
     def mse(mass):
-        return jnp.square(watch({"mass": mass}) - true).mean()
+        return jnp.square(watch({"mass": mass}) - recorded).mean()
 
     one, many, both = jax.jit(mse), jax.jit(jax.vmap(mse)), jax.jit(jax.value_and_grad(mse))
     nudged = NUDGE * jnp.eye(links)
@@ -39,8 +39,8 @@ def run_times(links: int, progress: Progress) -> dict[str, float]:
         return jnp.stack([(one(mass + by) - at) / NUDGE for by in nudged])
 
     def at_once(mass):
-        found = many(jnp.concatenate([mass[None], mass + nudged]))
-        return (found[1:] - found[0]) / NUDGE
+        values = many(jnp.concatenate([mass[None], mass + nudged]))
+        return (values[1:] - values[0]) / NUDGE
 
     ways: dict[str, Callable[[Any], Any]] = {
         "analytic": lambda mass: both(mass)[1],
@@ -48,10 +48,10 @@ def run_times(links: int, progress: Progress) -> dict[str, float]:
         "numeric at once": at_once,
     }
     with progress.task(f"run time, {links} links", total=TAKES * len(ways)) as task:
-        return {name: _least(slope, jnp.full(links, FIRST), task) for name, slope in ways.items()}
+        return {name: _best_time(slope, jnp.full(links, first), task) for name, slope in ways.items()}
 
 
-def _least(slope: Callable[[Any], Any], mass: Any, task: Any) -> float:
+def _best_time(slope: Callable[[Any], Any], mass: Any, task: Any) -> float:
     """[s] for 30 updates by gradient descent, the least of some takes."""
     import jax
     import jax.numpy as jnp

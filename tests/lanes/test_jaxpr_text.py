@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from backflip import lanes
-from backflip.lanes.words import text_of
+from backflip.lanes.jaxpr_text import text_of
 
 X = jnp.ones(3)
 TABLE = np.arange(3000.0, dtype=np.float32)
@@ -41,7 +41,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
-def test_programs_that_differ_have_other_words(what):
+def test_programs_that_differ_have_other_texts(what):
     one, two = (text_of(jax.make_jaxpr(f)(X)) for f in DIFFERENT[what])
     assert one != two
     assert one == text_of(jax.make_jaxpr(DIFFERENT[what][0])(X))
@@ -61,17 +61,17 @@ ASK = """
 import jax, jax.numpy as jnp
 import backflip as bf
 from backflip import robots
-from backflip.lanes.words import text_of
-bf.backend("xla")
+from backflip.lanes.jaxpr_text import text_of
+bf.set_backend("xla")
 model, scheme = robots.pendulum(), bf.Scheme(0.01)
 jaxpr = jax.make_jaxpr(lambda state, u: bf.step(scheme, model, state, u))(bf.rest(model), jnp.zeros(0))
 print(text_of(jaxpr))
 """
 
 
-def test_a_program_has_the_same_words_in_every_process():
-    def words(seed):
+def test_a_program_has_the_same_text_in_every_process():
+    def text(seed):
         env = {**os.environ, "PYTHONHASHSEED": seed}
         return subprocess.run([sys.executable, "-c", ASK], env=env, capture_output=True, check=True).stdout
 
-    assert words("1") == words("2")
+    assert text("1") == text("2")

@@ -1,4 +1,4 @@
-"""A jaxpr in words: the same words, in whatever process, are the same program."""
+"""A jaxpr as text: the same text, in whatever process, is the same program."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +11,10 @@ Inner = core.Jaxpr | core.ClosedJaxpr
 
 def text_of(closed: core.ClosedJaxpr) -> str:
     """All that a kernel depends on. JAX's own text takes five times as long, and rounds numbers."""
-    return "\n".join(_said(closed))
+    return "\n".join(_lines(closed))
 
 
-def _said(closed: Inner) -> Iterator[str]:
+def _lines(closed: Inner) -> Iterator[str]:
     """A line per operation: name, parameters, operands by number, kinds of the results."""
     jaxpr = closed.jaxpr if isinstance(closed, core.ClosedJaxpr) else closed
     numbers: dict[Any, int] = {}
@@ -46,7 +46,7 @@ def _said(closed: Inner) -> Iterator[str]:
 def _value(value: Any) -> Iterator[str]:
     """A parameter; of a function, which only derivatives depend on, the name."""
     if isinstance(value, Inner):
-        yield from _said(value)
+        yield from _lines(value)
     elif isinstance(value, tuple | list):
         yield str(len(value))
         for v in value:

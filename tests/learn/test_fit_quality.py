@@ -1,0 +1,140 @@
+"""A fit says how well it explains the readings, and is not confident where it is wrong."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import backflip as bf
+from backflip.learn.angles import made_continuous, nearest_turn
+from backflip.learn.fit_quality import fit_quality
+from backflip.learn.recording import as_runs
+
+QUIET = bf.Progress(quiet=True)
+NOISE, TRUE = 0.01, 0.35
+
+
+@pytest.fixture(scope="module")
+def box():
+    """A tumbling box: its friction decides on which corner it lands, so the cost has several minima."""
+    b = bf.Builder(planar=True)
+    b.add_ground(friction=1.0, restitution=0.7)
+    b.add_body(
+        "box",
+        bf.Box((0.3, 0.2, 0.2)),
+        mass=1.0,
+        position=(0, 0, 0.5),
+        velocity=(2, 0, 0),
+        rotation=(0, 0.3, 0),
+    )
+    return b.build()
+
+
+def sense(model, state):
+    return state.p_WB[0, ::2]
+
+
+def fit_box(box, guess, **options):
+    scheme = bf.Scheme(dt=0.01)
+
+    def to_model(theta):
+        return eqx.tree_at(lambda m: m.friction, box, jnp.ones_like(box.friction) * theta["friction"])
+
+    true = to_model({"friction": TRUE})
+    path = jax.jit(lambda: bf.rollout(scheme, true, bf.rest(true), steps=120))()
+    exact = np.asarray(jax.vmap(sense, (None, 0))(true, path.state))
+    seen = jnp.asarray(exact + np.random.default_rng(0).normal(0, NOISE, exact.shape))
+    theta0 = {"friction": bf.bounds.positive(guess)}
+    usual = {"sense": sense, "noise": NOISE, "progress": QUIET, "updates": 20}
+    theta, log = bf.identify(scheme, to_model, theta0, seen, **(usual | options))
+    return float(theta["friction"]), log
+
+
+def test_a_local_minimum_is_admitted_and_quotes_no_errors(box):
+    friction, log = fit_box(box, 0.55)
+    assert abs(friction - TRUE) > 0.05
+    assert log.quality.chi2 > 4 and not log.quality.explained
+    assert np.isnan(log.certainty.error).all()
+    report = log.report()
+    assert "does not explain the readings" in report and "starts=8" in report and "±" not in report
+    assert "stopped: " in report and log.stopped in report
+
+
+def test_several_starts_find_the_truth_and_stop_when_it_is_found(box, tmp_path):
+    friction, log = fit_box(box, 0.9, starts=8, folder=tmp_path)
+    assert friction == pytest.approx(TRUE, abs=3 * float(log.certainty.error[0]))
+    assert log.quality.chi2 == pytest.approx(1, abs=0.3) and log.certainty.error[0] < 0.01
+    assert log.start_costs[0] > 500, "from 0.9 on hardly anything slides"
+    assert 1 < len(log.start_costs) < 8 and log.cost[-1] == min(log.start_costs)
+    again, resumed = fit_box(box, 0.9, starts=8, folder=tmp_path, resume=True)
+    assert again == friction and resumed.start_costs == log.start_costs
+    assert [row["cost"] for row in resumed.rows] == [row["cost"] for row in log.rows]
+
+
+def test_growing_horizons_lead_past_a_local_minimum(box):
+    friction, log = fit_box(box, 0.55, horizons=(40, 70))
+    assert friction == pytest.approx(TRUE, abs=0.01) and log.quality.explained
+    assert sorted(set(log.column("samples"))) == [40, 70, 120]
+    assert list(log.column("update")) == list(range(len(log.rows)))
+
+
+@pytest.fixture(scope="module")
+def rotor():
+    b = bf.Builder(gravity=(0, 0, 0))
+    b.add_body("rod", bf.Capsule(0.05, 0.5), mass=1.0, position=(0.3, 0, 0), rotation=(0, np.pi / 2, 0))
+    b.add_hinge("pivot", "world", "rod", position=(0, 0, 0), axis=(0, 1, 0), damping=0.2)
+    b.add_motor("pivot")
+    b.add_sensor(bf.JointRate("pivot"), bf.JointAngle("pivot"))
+    return b.build()
+
+
+def test_an_angle_that_passes_pi_is_a_turn_that_goes_on(rotor):
+    scheme, u = bf.Scheme(dt=0.02), jnp.full((120, 1), 1.0)
+
+    def to_model(damping):
+        return eqx.tree_at(lambda m: m.damping, rotor, damping[None])
+
+    path = jax.jit(lambda: bf.rollout(scheme, rotor, bf.rest(rotor), u))()
+    seen = jax.vmap(bf.observe, (None, 0))(rotor, path.state)[3::4]
+    assert np.abs(np.diff(seen[:, 1])).max() > 5, "the sensor jumps"
+    seen = seen.at[:, 0].set(jnp.nan)
+    recorded = bf.Recording(seen, u, every=4)
+    with pytest.warns(UserWarning, match="angle passes π: channel 1 of run 0 jumps at sample"):
+        theta, log = bf.identify(scheme, to_model, bf.bounds.positive(0.6), recorded, progress=QUIET)
+    assert float(theta) == pytest.approx(0.2, rel=1e-4) and log.quality.explained
+
+
+def test_angles_are_made_continuous_once_and_outliers_are_left_alone():
+    angle = np.linspace(0, 12, 60)
+    wrapped = (angle + np.pi) % (2 * np.pi) - np.pi
+    wrapped[7] = np.nan
+    with pytest.warns(UserWarning, match="passes π"):
+        whole = made_continuous(as_runs(jnp.asarray(wrapped[:, None])), (0,))
+    np.testing.assert_allclose(np.delete(whole.observed[0, :, 0], 7), np.delete(angle, 7), atol=1e-6)
+    spoilt = np.zeros((20, 1))
+    spoilt[4], spoilt[9] = 8.0, -7.0
+    np.testing.assert_array_equal(made_continuous(as_runs(jnp.asarray(spoilt)), (0,)).observed[0], spoilt)
+    turned = nearest_turn(
+        jnp.asarray(angle)[:, None] - 4 * np.pi, jnp.asarray(angle)[:, None], jnp.ones((60, 1))
+    )
+    np.testing.assert_allclose(turned[:, 0], angle, atol=1e-6)
+
+
+def quality(off, chi2=np.nan):
+    readings = np.random.default_rng(1).normal(size=(1, 200, 1))
+    return fit_quality(np.asarray(off).reshape(1, 200, 1), readings, np.ones((1, 200, 1)), chi2)
+
+
+def test_without_noise_a_trend_in_what_is_left_is_no_noise():
+    white = 0.3 * np.random.default_rng(2).normal(size=200)
+    assert quality(white).explained and abs(quality(white).correlation) < 0.2
+    trend = quality(0.3 * np.sin(np.arange(200) / 20))
+    assert not trend.explained and trend.correlation > 0.9
+    assert quality(1e-3 * np.sin(np.arange(200) / 20)).explained, "1e-6 of the variance does not matter"
+    assert "noise is not given" in trend.findings[0]
+
+
+def test_noise_that_was_overstated_is_mentioned():
+    assert "smaller noise" in quality(np.ones(200), 0.01).findings[-1]
+    assert quality(np.ones(200), 1.1).explained and not quality(np.ones(200), 5.0).explained

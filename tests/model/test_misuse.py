@@ -172,6 +172,15 @@ def test_what_does_not_fit_is_refused_in_words_before_anything_runs(pair, call):
         wrong(pair, bf.rest(pair))
 
 
+def test_a_batch_or_a_single_state_for_a_replay_says_so(pair, tmp_path):
+    path = bf.rollout(bf.Scheme(0.01), pair, bf.rest(pair), jnp.zeros((3, 1)))
+    for wrong in (many(path.state), path.last):
+        with pytest.raises(ValueError, match=r"replay: p_WB has shape .* \(T, 2, 3\).*of a batch choose one"):
+            bf.save_replay(tmp_path / "run.html", pair, wrong, dt=0.01)
+    with pytest.raises(TypeError, match="replay: a State was given where a Model belongs"):
+        bf.save_replay(tmp_path / "run.html", path.last, path)
+
+
 def test_a_float64_model_is_refused_where_jax_works_in_float32(pair):
     state = bf.rest(pair)
     jax.config.update("jax_enable_x64", False)

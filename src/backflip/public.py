@@ -13,7 +13,7 @@ from backflip.dynamics import (
     step,
     total_mass,
 )
-from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Sphere, hulls_of_mesh
+from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Shape, Sphere, hulls_of_mesh
 from backflip.lanes import backend, set_backend
 from backflip.learn import (
     Cauchy,
@@ -97,6 +97,7 @@ __all__ = [
     "Scheme",
     "Sensor",
     "ServoTorque",
+    "Shape",
     "Sight",
     "Solver",
     "Sphere",

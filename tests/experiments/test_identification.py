@@ -31,10 +31,10 @@ def test_arriving_means_staying():
 
 def test_a_resumed_run_measures_only_what_is_missing(tmp_path):
     first = chain_mass.Parts(tmp_path, False)
-    assert first.keep("a", lambda: {"x": 1}) == {"x": 1} == first.keep("a", lambda: {"x": 1})
+    assert first.measured("a", lambda: {"x": 1}) == {"x": 1} == first.measured("a", lambda: {"x": 1})
     again = chain_mass.Parts(tmp_path, True)
-    assert again.keep("a", lambda: pytest.fail("measured again")) == {"x": 1}
-    assert again.keep("b", lambda: {"y": 2}) == {"y": 2}
+    assert again.measured("a", lambda: pytest.fail("measured again")) == {"x": 1}
+    assert again.measured("b", lambda: {"y": 2}) == {"y": 2}
 
 
 def test_five_seconds_are_recorded_and_every_guess_is_15_to_30_percent_off():

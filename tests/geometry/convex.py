@@ -7,8 +7,8 @@ import numpy as np
 from scenes import Scene, compile_fast, degenerate_scene
 from scipy.spatial.transform import Rotation
 
-from backflip.experiments.certificates.shapes import outlines_of, stone
-from backflip.geometry import PAIRS, Touch
+from backflip.experiments.certificates.shapes import collider, stone
+from backflip.geometry import Touch
 
 N = 240
 """random pairs of a kind"""
@@ -60,7 +60,7 @@ def tangent(scene: Scene, rates: Scene) -> Scene:
 @cache
 def slope_program(kinds: tuple[str, str]):
     """Touch and its slope over a batch: the one program that all tests of a pair share."""
-    one = PAIRS[kinds].between(*outlines_of(kinds))
+    one = collider(kinds)
     return compile_fast(lambda x, dx: jax.jvp(jax.vmap(one), x, dx))
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from backflip.experiments.certificates.shapes import collider
 from backflip.geometry import PAIRS, Touch
 
 Scene = list[np.ndarray]  # size_a, p_WA, R_WA, size_b, p_WB, R_WB, each with a leading axis
@@ -75,7 +76,12 @@ def compile_fast(function: Callable) -> Callable:
 @cache
 def compiled(kinds: tuple[str, str]) -> Callable:
     """The pair's function over a batch, compiled once for all tests."""
-    return compile_fast(jax.vmap(PAIRS[kinds].collide))
+    return compile_fast(jax.vmap(collider(kinds)))
+
+
+def candidates(kinds: tuple[str, str]) -> int:
+    """How many candidates a pair promises."""
+    return {(a.kind(), b.kind()): pair.count for (a, b), pair in PAIRS.items()}[kinds]
 
 
 def one(kinds: tuple[str, str], *scene) -> Touch:

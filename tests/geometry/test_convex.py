@@ -7,9 +7,10 @@ import convex
 import numpy as np
 import pytest
 from convex import N, collide_all, moved, shifted, still_scenes
+from scenes import candidates
 
 from backflip.experiments.certificates.shapes import NEW, coal_normal, held_apart, scenes
-from backflip.geometry import ABSENT, PAIRS, Touch
+from backflip.geometry import ABSENT, Touch
 
 AT_RANDOM = np.arange(N) % 4 < 2
 """scenes whose two shapes are turned at random"""
@@ -37,7 +38,7 @@ def test_a_pair_is_exact_moves_with_its_scene_has_right_gradients_and_is_never_n
 
 def check_shapes(kinds, touch):
     """The promised number of candidates, and unit normals."""
-    count = PAIRS[kinds].count
+    count = candidates(kinds)
     assert (touch.gap.shape, touch.normal.shape, touch.point.shape) == ((N, count), *[(N, count, 3)] * 2)
     np.testing.assert_allclose(np.linalg.norm(touch.normal, axis=-1), 1, atol=1e-12)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import backflip as bf
-from backflip.geometry import Cylinder, Hull, bulk, hulls_of_mesh, unit_inertia, volume
+from backflip.geometry import Box, Bulk, Cylinder, Hull, Polytope, form_of, hulls_of_mesh
 from backflip.geometry.outline import outline_of
 from backflip.model import bodies_of
 
@@ -39,23 +39,61 @@ def test_a_point_that_sticks_out_of_an_edge_by_rounding_leaves_faces_where_they_
     assert len(outline.faces) - len(outline.edges) + len(kept) == 2
 
 
+def clouds(seed: int) -> list[np.ndarray]:
+    """Points nearly in a plane or on a line, on a grid, and doubled."""
+    rng = np.random.RandomState(seed)
+    x = rng.rand(12, 3)
+    thin, noise = 10 ** rng.uniform(-7, -4), 10 ** rng.uniform(-12, -4)
+    return [
+        x * [1, 1, thin],
+        np.outer(x[:, 0], x[0]) + noise * x,
+        np.round(x * 3) / 3 + noise * rng.normal(size=x.shape),
+        np.concatenate([x[:5], x[:5], x[:5] + 1e-9 * x[5:10]]),
+    ]
+
+
+def test_a_cloud_nearly_flat_doubled_or_in_line_gives_a_convex_closed_hull_or_is_refused():
+    hulls = 0
+    for points in [
+        np.random.RandomState(168).rand(12, 3) * [1, 1, 8e-6],
+        *(c for k in range(60) for c in clouds(k)),
+    ]:
+        try:
+            corners, outline = outline_of(points)
+        except ValueError as error:
+            assert "one plane" in str(error)
+            continue
+        hulls += 1
+        a, b, c = (corners[k] for k in outline.triples.T)
+        n = np.cross(b - a, c - a)
+        n /= np.linalg.norm(n, axis=1, keepdims=True)
+        assert np.max(points @ n.T - np.sum(n * a, 1)) < 1e-5
+        assert len(outline.faces) - len(outline.edges) + len(corners) == 2
+        assert all(len(side) == 2 and side[0] != side[1] for side in outline.sides)
+    assert hulls > 100
+
+
 def test_the_outline_of_a_stone_closes():
     outline = Hull(STONE).outline
     assert outline.count - len(outline.edges) + len(outline.faces) == 2
 
 
+def bulk_of(hull: Hull) -> Bulk:
+    return hull.bulk(form_of(hull))
+
+
 def test_bulk_of_a_box_as_a_hull_is_that_of_the_box_shifted():
     size, shift = jnp.array([0.4, 0.9, 1.3]), np.array([0.3, -2.0, 1.0])
     hull = Hull(CUBE * np.asarray(size) + shift)
-    found = bulk("hull", jnp.asarray(hull.vertices), hull.outline)
-    np.testing.assert_allclose(found.volume, volume("box", size), rtol=1e-12)
+    found = bulk_of(hull)
+    np.testing.assert_allclose(found.volume, Box.bulk(size).volume, rtol=1e-12)
     np.testing.assert_allclose(found.centre, shift, atol=1e-12)
-    np.testing.assert_allclose(found.inertia, np.diag(unit_inertia("box", size)), atol=1e-12)
+    np.testing.assert_allclose(found.inertia, Box.bulk(size).inertia, atol=1e-12)
 
 
 def test_bulk_of_a_stone_is_that_of_a_cloud_of_points_in_it():
     hull = Hull(STONE)
-    found = bulk("hull", jnp.asarray(hull.vertices), hull.outline)
+    found = bulk_of(hull)
     x = np.random.default_rng(1).uniform(STONE.min(0), STONE.max(0), (200_000, 3))
     a, b, c = (hull.vertices[k] for k in hull.outline.triples.T)
     n = np.cross(b - a, c - a)
@@ -72,7 +110,7 @@ def test_slopes_of_bulk_are_those_of_central_differences():
     rate = np.random.default_rng(2).normal(size=hull.vertices.shape)
 
     def all_of(v):
-        return jnp.concatenate([jnp.ravel(x) for x in bulk("hull", v, hull.outline)])
+        return jnp.concatenate([jnp.ravel(x) for x in Hull.bulk(Polytope(v, hull.outline))])
 
     _, slope = jax.jvp(all_of, (jnp.asarray(hull.vertices),), (jnp.asarray(rate),))
     up, down = (all_of(jnp.asarray(hull.vertices + s * rate)) for s in (h, -h))
@@ -125,7 +163,7 @@ def test_a_mesh_with_a_notch_becomes_hulls_that_fill_it():
     ]
     faces = [(a, c, b) for a, b, c in flat] + [(a + 6, b + 6, c + 6) for a, b, c in flat] + around
     hulls = hulls_of_mesh((points, np.array(faces)), hulls=4)
-    found = sum(float(bulk("hull", jnp.asarray(h.vertices), h.outline).volume) for h in hulls)
+    found = sum(float(bulk_of(h).volume) for h in hulls)
     assert 2 <= len(hulls) <= 4 and all(len(h.vertices) <= 32 for h in hulls)
     assert abs(found / 0.18 - 1) < 0.1
 

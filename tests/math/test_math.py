@@ -85,6 +85,19 @@ def test_orthonormal_has_the_derivative_of_differences(turn, noise):
     check_grads(orthonormal, (R,), 1, eps=1e-5, atol=1e-7, rtol=1e-7)
 
 
+@pytest.mark.parametrize("scale", [1e-16, 1e-13, 1.0, 1e13])
+def test_inverse3_and_its_gradient_keep_to_the_range_of_float32(scale):
+    A = (scale * np.array([(2.0, 0.1, 0.3), (0.1, 1.0, 0.2), (0.3, 0.2, 3.0)])).astype("float32")
+    found, pull = jax.vjp(bm.inverse3, jnp.asarray(A))
+    wanted = np.linalg.inv(A.astype(float))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    # d(A⁻¹) = −A⁻¹ dA A⁻¹
+    slope = -wanted.T @ np.ones((3, 3)) @ wanted.T
+    np.testing.assert_allclose(
+        pull(jnp.ones((3, 3), "float32"))[0], slope, rtol=1e-4, atol=1e-5 * np.abs(slope).max()
+    )
+
+
 def test_inverse3_needs_no_symmetry():
     A = np.random.default_rng(0).normal(size=(20, 3, 3)) + 3 * np.eye(3)
     np.testing.assert_allclose(jax.jit(bm.inverse3)(A), np.linalg.inv(A), rtol=1e-9, atol=1e-12)

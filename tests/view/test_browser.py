@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backflip.geometry import Plane, Sphere
 from backflip.view import Curve, Forces, Part, Scene, save_scene
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -94,7 +95,7 @@ def march(forces: bool) -> Scene:
     T = 101
     p_WB = np.tile([[0.0, 0.0, 0.1], [0.0, 0.3, 0.1]], (T, 1, 1))
     p_WB[..., 0] = np.linspace(0, 10, T)[:, None]
-    parts = (Part("plane", (0, 0, 0)), Part("sphere", (0.1, 0, 0), 0), Part("sphere", (0.1, 0, 0), 1))
+    parts = (Part(Plane, (0, 0, 0)), Part(Sphere, (0.1, 0, 0), 0), Part(Sphere, (0.1, 0, 0), 1))
     weight = Forces(np.tile([[[0.0, 0.0, 10.0]]], (T, 1, 1)), p_WB[:, :1] - [0, 0, 0.1])
     times = np.linspace(0, 2, T)
     return Scene(parts, p_WB, np.tile(np.eye(3), (T, 2, 1, 1)), times, weight if forces else None)

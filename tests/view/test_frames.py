@@ -8,12 +8,12 @@ import pytest
 from PIL import Image
 
 import backflip as bf
+from backflip.geometry import Box, Capsule, Cylinder, Hull, Polytope, Sphere
 from backflip.robots import quadruped
 from backflip.view import save_frames, scene_of
 from backflip.view.colour import SKY
 from backflip.view.look import look_at
 from backflip.view.painter import FINE, Painter, rgb
-from backflip.view.rays import hit
 from backflip.view.scene import Part
 
 SIZE = (96, 64)
@@ -81,7 +81,7 @@ def test_all_of_a_robot_is_in_the_picture() -> None:
     scene = scene_of(model, SimpleNamespace(p_WB=start.p_WB[None], R_WB=start.R_WB[None]), 0.01)
     painter = Painter(scene, look_at(scene), SIZE)
     for part in scene.parts:
-        if part.kind != "plane":
+        if not part.kind.endless:
             x, y = painter.camera.seen_at(painter.placed(part, 0).corners)
             assert x.min() > 0 and x.max() < FINE * SIZE[0] and y.min() > 0 and y.max() < FINE * SIZE[1]
     assert (painter.paint(0)[0, 0] == rgb(SKY)).all()
@@ -90,23 +90,23 @@ def test_all_of_a_robot_is_in_the_picture() -> None:
 @pytest.mark.parametrize(
     ("kind", "size", "t", "n"),
     [
-        ("sphere", (0.5, 0, 0), 1.5, (-1, 0, 0)),
-        ("box", (1, 2, 3), 1.5, (-1, 0, 0)),
-        ("capsule", (0.5, 2, 0), 1.5, (-1, 0, 0)),
+        (Sphere, (0.5, 0, 0), 1.5, (-1, 0, 0)),
+        (Box, (1, 2, 3), 1.5, (-1, 0, 0)),
+        (Capsule, (0.5, 2, 0), 1.5, (-1, 0, 0)),
     ],
 )
 def test_a_ray_meets_the_near_side(kind, size, t, n) -> None:
     o, d = np.array([[-2.0], [0.0], [0.0]], np.float32), np.array([[1.0], [0.0], [0.0]], np.float32)
-    found = hit(kind, np.asarray(size, np.float32), o, d)
-    np.testing.assert_allclose(found[0], [t], atol=1e-6)
-    np.testing.assert_allclose(found[1][:, 0], n, atol=1e-6)
+    distance, normal = kind.hit(size, o, d)
+    np.testing.assert_allclose(distance, [t], atol=1e-6)
+    np.testing.assert_allclose(normal[:, 0], n, atol=1e-6)
     above = np.array([[-2.0], [0.0], [2.0]], np.float32)
-    assert np.isinf(hit(kind, np.asarray(size, np.float32), above, d)[0]).all()
+    assert np.isinf(kind.hit(size, above, d)[0]).all()
 
 
 def test_a_ray_along_a_capsule_meets_its_cap() -> None:
     o, d = np.array([[0.0], [0.0], [5.0]], np.float32), np.array([[0.0], [0.0], [-1.0]], np.float32)
-    t, n = hit("capsule", np.array([0.5, 2, 0], np.float32), o, d)
+    t, n = Capsule.hit((0.5, 2, 0), o, d)
     np.testing.assert_allclose(t, [3.5], atol=1e-5)
     np.testing.assert_allclose(n[:, 0], [0, 0, 1], atol=1e-5)
 
@@ -114,7 +114,7 @@ def test_a_ray_along_a_capsule_meets_its_cap() -> None:
 def test_rays_meet_the_cap_and_the_side_of_a_cylinder_and_pass_it():
     o = np.array([[0.2, 2, 0.6, 0], [0, 0, 0, 0], [3, 0.5, 3, 3]], np.float32)
     d = np.array([[0, -1, 0, 0], [0, 0, 0, 0], [-1, 0, -1, 1]], np.float32)
-    t, n = hit("cylinder", np.array([0.5, 2, 0], np.float32), o, d)
+    t, n = Cylinder.hit((0.5, 2, 0), o, d)
     np.testing.assert_allclose(t, [2, 1.5, np.inf, np.inf], atol=1e-5)
     np.testing.assert_allclose(n[:, :2].T, [(0, 0, 1), (1, 0, 0)], atol=1e-5)
 
@@ -122,11 +122,11 @@ def test_rays_meet_the_cap_and_the_side_of_a_cylinder_and_pass_it():
 def test_rays_meet_a_hull_of_a_boxs_corners_as_they_meet_the_box():
     rng, size = np.random.default_rng(0), np.array([0.4, 0.6, 1.0], np.float32)
     hull = bf.Hull([(x * 0.2, y * 0.3, z * 0.5) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
-    part = Part("hull", (0, 0, 0), corners=hull.vertices, triangles=hull.outline.triangles)
+    part = Part(Hull, Polytope(hull.vertices, hull.outline))
     d = rng.normal(size=(3, 500)).astype(np.float32)
     d /= np.linalg.norm(d, axis=0)
     o = (0.3 * rng.normal(size=(3, 500)) - 3 * d).astype(np.float32)
-    (t, n), (s, m) = hit("hull", size, o, d, part.walls), hit("box", size, o, d)
+    (t, n), (s, m) = Hull.hit(part.form, o, d), Box.hit(size, o, d)
     assert np.isfinite(s).sum() > 100
     np.testing.assert_allclose(t, s, atol=1e-4)
     np.testing.assert_allclose(n[:, np.isfinite(s)], m[:, np.isfinite(s)], atol=1e-5)

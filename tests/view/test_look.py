@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import backflip as bf
+from backflip.geometry import Box, Capsule, Sphere
 from backflip.robots import pendulum, quadruped
 from backflip.view import Forces, Part, Scene, scene_of
 from backflip.view.look import arrow_scale, look_at
@@ -23,26 +24,26 @@ def pair(far: float, n: int = 2, f: float = 10.0) -> Scene:
     p_WB = np.zeros((T, n, 3))
     p_WB[..., 1] = np.linspace(0, 1, n)
     p_WB[..., 0] = np.linspace(0, far, T)[:, None]
-    parts = tuple(Part("sphere", (0.1, 0, 0), b) for b in range(n))
+    parts = tuple(Part(Sphere, (0.1, 0, 0), b) for b in range(n))
     forces = Forces(np.full((T, 1, 3), f) * [0, 0, 1], p_WB[:, :1])
     return Scene(parts, p_WB, np.tile(np.eye(3), (T, n, 1, 1)), np.linspace(0, 2, T), forces)
 
 
 def test_a_body_known_by_its_inertia_is_drawn_as_the_box_that_has_it() -> None:
     model = quadruped()
-    torso, *links = (part for part in scene_of(model, still(model), 0.01).parts if part.kind == "box")
-    np.testing.assert_allclose(sorted(torso.size), [0.1, 0.3, 0.6], rtol=1e-3)
+    torso, *links = (part for part in scene_of(model, still(model), 0.01).parts if part.kind is Box)
+    np.testing.assert_allclose(sorted(torso.form), [0.1, 0.3, 0.6], rtol=1e-3)
     assert len(links) == 8
     for link in links:
-        np.testing.assert_allclose(sorted(link.size), [0.04, 0.04, 0.15], rtol=1e-3)
+        np.testing.assert_allclose(sorted(link.form), [0.04, 0.04, 0.15], rtol=1e-3)
 
 
 def test_a_rod_leads_from_a_shape_to_its_joint() -> None:
     model = pendulum(length=1.0)
     bob, rod = scene_of(model, still(model), 0.01).parts
-    assert (bob.kind, rod.kind) == ("sphere", "capsule")
+    assert (bob.kind, rod.kind) == (Sphere, Capsule)
     # from the bob's centre to the pivot, 1 m above it
-    np.testing.assert_allclose(rod.size[1], 1.0, atol=1e-6)
+    np.testing.assert_allclose(rod.form[1], 1.0, atol=1e-6)
     np.testing.assert_allclose(rod.p_BS, [0, 0, 0.5], atol=1e-6)
 
 
@@ -50,7 +51,7 @@ def test_shapes_that_show_the_body_get_no_bones() -> None:
     b = bf.Builder()
     b.add_body("box", bf.Box((1, 1, 1)), mass=1.0)
     model = b.build()
-    assert [part.kind for part in scene_of(model, still(model), 0.01).parts] == ["box"]
+    assert [part.kind for part in scene_of(model, still(model), 0.01).parts] == [Box]
 
 
 def test_the_ground_is_seen_to_carry_a_ball() -> None:

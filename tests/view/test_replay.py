@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import backflip as bf
+from backflip.geometry import Box, Plane, Sphere
 from backflip.view import PALETTE, Part, Scene, save_replay, save_scene, scene_of
 from backflip.view.page import described, three_js
 from backflip.view.plots import convergence_plot
@@ -22,7 +23,7 @@ def swing(T: int = 101, n: int = 2) -> Scene:
     p_WB[..., 0] = t[:, None] * np.arange(1, n + 1)
     c, s, zero, one = np.cos(t), np.sin(t), 0 * t, 0 * t + 1
     R = np.stack([np.stack(row, -1) for row in ((c, -s, zero), (s, c, zero), (zero, zero, one))], -2)
-    parts = (Part("plane", (0, 0, 0)), *(Part("box", (1, 1, 1), b) for b in range(n)))
+    parts = (Part(Plane, (0, 0, 0)), *(Part(Box, (1, 1, 1), b) for b in range(n)))
     return Scene(parts, p_WB, np.repeat(R[:, None], n, axis=1), t)
 
 
@@ -96,9 +97,9 @@ def test_a_trajectory_of_a_model_becomes_a_scene() -> None:
     model = b.build()
     states = jax.tree.map(lambda x: np.stack([x] * 5), bf.rest(model))
     scene = scene_of(model, bf.Trajectory(states, np.zeros((5, 0)), None, 0.01), 0.01)
-    (ball,) = (part for part in scene.parts if part.kind == "sphere")
-    assert ball.body == 0 and ball.size[0] == 0.5
-    assert sorted(part.kind for part in scene.parts) == ["plane", "sphere"]
+    (ball,) = (part for part in scene.parts if part.kind is Sphere)
+    assert ball.body == 0 and ball.form[0] == 0.5
+    assert {part.kind for part in scene.parts} == {Plane, Sphere}
     np.testing.assert_allclose(scene.p_WB, states.p_WB)
     np.testing.assert_allclose(scene.times, [0.0, 0.01, 0.02, 0.03, 0.04])
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from backflip.geometry import Box, Capsule, Plane, Sphere
 from backflip.view.scene import Forces, Part, Scene, frame, thin
 
 
@@ -41,7 +42,7 @@ def test_a_single_moment_is_a_scene() -> None:
 
 
 def test_the_frame_holds_every_part_at_every_time() -> None:
-    scene = still(T=3, n=2, parts=(Part("plane", (0, 0, 0)), Part("sphere", (0.5, 0, 0), 0)))
+    scene = still(T=3, n=2, parts=(Part(Plane, (0, 0, 0)), Part(Sphere, (0.5, 0, 0), 0)))
     scene.p_WB[:, 0, 0] = [-2, 0, 4]
     centre, half = frame(scene)
     np.testing.assert_allclose(centre, [1, 0, 0])
@@ -49,22 +50,22 @@ def test_the_frame_holds_every_part_at_every_time() -> None:
 
 
 def test_a_part_off_its_body_turns_with_it() -> None:
-    scene = still(parts=(Part("sphere", (0.0, 0, 0), 0, p_BS=(1, 0, 0)),))
+    scene = still(parts=(Part(Sphere, (0.0, 0, 0), 0, p_BS=(1, 0, 0)),))
     scene.R_WB[:, 0] = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]  # a quarter turn about z
     np.testing.assert_allclose(frame(scene)[0], [0, 1, 0])
 
 
 def test_the_frame_of_nothing_is_still_a_view() -> None:
-    assert (frame(still(n=0, parts=(Part("plane", (0, 0, 0)),)))[1] > 0).all()
+    assert (frame(still(n=0, parts=(Part(Plane, (0, 0, 0)),)))[1] > 0).all()
 
 
 @pytest.mark.parametrize(
     ("part", "reach"),
     [
-        (Part("sphere", (0.3, 0, 0)), 0.3),
-        (Part("box", (2, 3, 6)), 3.5),
-        (Part("capsule", (0.1, 0.4, 0)), 0.3),
-        (Part("plane", (0, 0, 0)), 0.0),
+        (Part(Sphere, (0.3, 0, 0)), 0.3),
+        (Part(Box, (2, 3, 6)), 3.5),
+        (Part(Capsule, (0.1, 0.4, 0)), 0.3),
+        (Part(Plane, (0, 0, 0)), 0.0),
     ],
 )
 def test_reach_is_the_farthest_point(part: Part, reach: float) -> None:
@@ -82,6 +83,6 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="times must rise"):
         Scene((), good.p_WB, good.R_WB, good.times[::-1])
     with pytest.raises(ValueError, match="part 0 sits on body 5"):
-        still(parts=(Part("sphere", (1, 0, 0), body=5),))
+        still(parts=(Part(Sphere, (1, 0, 0), body=5),))
     with pytest.raises(ValueError, match="part 0 is a 'cone'"):
         still(parts=(Part("cone", (1, 0, 0)),))  # type: ignore[arg-type]

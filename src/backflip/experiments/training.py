@@ -1,4 +1,4 @@
-"""What the learning experiments share: five seeds, trained one after the other, each to be resumed."""
+"""Training several seeds one after the other, each to be resumed, and figures of how it went."""
 
 import shutil
 from collections.abc import Callable, Sequence

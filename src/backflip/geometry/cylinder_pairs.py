@@ -1,6 +1,6 @@
 """A cylinder against a capsule, a box, a hull and another cylinder.
 
-Every function takes one pair, (form_a, p_WA, R_WA, form_b, p_WB, R_WB), and the outlines of its hulls.
+Every function takes one pair, (form_a, p_WA, R_WA, form_b, p_WB, R_WB), and gives its Touch.
 """
 
 import jax.numpy as jnp
@@ -10,12 +10,13 @@ from jax.lax import stop_gradient
 from backflip.geometry.cylinder import cylinder_of, cylinder_patch
 from backflip.geometry.cylinder_cylinder import nearest_of_cylinders
 from backflip.geometry.cylinder_polytope import nearest_of_cylinder
-from backflip.geometry.outline import BOX, SEGMENT, Outline
+from backflip.geometry.outline import BOX, SEGMENT
 from backflip.geometry.polygon import Patch
 from backflip.geometry.polytope import box_corners, core_ends, facing_patch, placed, touch_four, touch_stretch
 from backflip.geometry.rim import Drum
 from backflip.geometry.round import SHORT
 from backflip.geometry.segment import closest_on_segment, shared_interval
+from backflip.geometry.shape import Polytope
 from backflip.geometry.touch import Touch, touch_balls
 from backflip.math import dot
 
@@ -29,18 +30,18 @@ def collide_box_cylinder(
     form_a: Array, p_WA: Array, R_WA: Array, form_b: Array, p_WB: Array, R_WB: Array
 ) -> Touch:
     """Four candidates, as a cylinder and a hull have."""
-    flipped = collide_cylinder_hull(form_b, p_WB, R_WB, box_corners(form_a), p_WA, R_WA, BOX)
+    flipped = collide_cylinder_hull(form_b, p_WB, R_WB, Polytope(box_corners(form_a), BOX), p_WA, R_WA)
     return flipped._replace(normal=-flipped.normal)
 
 
 def collide_cylinder_hull(
-    form_a: Array, p_WA: Array, R_WA: Array, form_b: Array, p_WB: Array, R_WB: Array, outline_b: Outline
+    form_a: Array, p_WA: Array, R_WA: Array, form_b: Polytope, p_WB: Array, R_WB: Array
 ) -> Touch:
     """Four candidates: the nearest point, and others where a cap or a side lies on a face."""
     cylinder = cylinder_of(form_a, jnp.zeros_like(p_WA), R_WA)
-    hull = placed(form_b, p_WB - p_WA, R_WB)
-    near = nearest_of_cylinder(cylinder, hull, outline_b)
-    region, incident = facing_patch(hull, outline_b, -near.n), cylinder_patch(cylinder, near.n)
+    hull = placed(form_b.points, p_WB - p_WA, R_WB)
+    near = nearest_of_cylinder(cylinder, hull, form_b.outline)
+    region, incident = facing_patch(hull, form_b.outline, -near.n), cylinder_patch(cylinder, near.n)
     return touch_four(near, region, incident, -1, R_WA, p_WA)
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from backflip.geometry.hulls import Hull
 from backflip.geometry.outline import MAX_VERTICES
-from backflip.geometry.shapes import Hull
 
 
 def hulls_of_mesh(

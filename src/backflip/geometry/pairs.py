@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from backflip.geometry.box import collide_plane_box, collide_sphere_box
 from backflip.geometry.box_box import collide_box_box
 from backflip.geometry.capsule_box import collide_capsule_box
+from backflip.geometry.convex import collide_convex, collide_plane_convex
 from backflip.geometry.cylinder import collide_plane_cylinder, collide_sphere_cylinder
 from backflip.geometry.cylinder_pairs import (
     collide_box_cylinder,
@@ -21,7 +21,7 @@ from backflip.geometry.hull import (
     collide_plane_hull,
     collide_sphere_hull,
 )
-from backflip.geometry.outline import Outline
+from backflip.geometry.hulls import Hull
 from backflip.geometry.round import (
     collide_capsule_capsule,
     collide_plane_capsule,
@@ -29,48 +29,59 @@ from backflip.geometry.round import (
     collide_sphere_capsule,
     collide_sphere_sphere,
 )
+from backflip.geometry.shape import Shape
+from backflip.geometry.shapes import Box, Capsule, Cylinder, Plane, Sphere
 from backflip.geometry.touch import Touch
 
-# a pair is always asked in this order: the earlier kind is A
-KINDS: tuple[str, ...] = ("plane", "sphere", "capsule", "box", "cylinder", "hull")
+Kinds = tuple[type[Shape], type[Shape]]
+
+KINDS: tuple[type[Shape], ...] = (Plane, Sphere, Capsule, Box, Cylinder, Hull)
+"""A pair is always asked in this order, the earlier kind is A; kinds from elsewhere come last, by name."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """collide(form_a, p_WA, R_WA, form_b, p_WB, R_WB) of one pair of shapes, with `count` candidates.
-
-    The form of a hull is its corners (v, 3), that of other shapes their size (3,); pairs with hulls want
-    their outlines too.
-    """
+    """collide(form_a, p_WA, R_WA, form_b, p_WB, R_WB) of one pair of shapes, with `count` candidates."""
 
     collide: Callable[..., Touch]
     count: int
 
-    def between(self, outline_a: Outline | None, outline_b: Outline | None) -> Callable[..., Touch]:
-        """`collide` of shapes with these outlines; of what is no hull, None."""
-        given = {"outline_a": outline_a, "outline_b": outline_b}
-        return partial(self.collide, **{name: o for name, o in given.items() if o is not None})
 
-
-PAIRS: dict[tuple[str, str], Pair] = {
-    ("plane", "sphere"): Pair(collide_plane_sphere, 1),
-    ("plane", "capsule"): Pair(collide_plane_capsule, 2),
-    ("plane", "box"): Pair(collide_plane_box, 4),
-    ("plane", "cylinder"): Pair(collide_plane_cylinder, 4),
-    ("plane", "hull"): Pair(collide_plane_hull, 4),
-    ("sphere", "sphere"): Pair(collide_sphere_sphere, 1),
-    ("sphere", "capsule"): Pair(collide_sphere_capsule, 1),
-    ("sphere", "box"): Pair(collide_sphere_box, 1),
-    ("sphere", "cylinder"): Pair(collide_sphere_cylinder, 1),
-    ("sphere", "hull"): Pair(collide_sphere_hull, 1),
-    ("capsule", "capsule"): Pair(collide_capsule_capsule, 3),
-    ("capsule", "box"): Pair(collide_capsule_box, 3),
-    ("capsule", "cylinder"): Pair(collide_capsule_cylinder, 3),
-    ("capsule", "hull"): Pair(collide_capsule_hull, 3),
-    ("box", "box"): Pair(collide_box_box, 4),
-    ("box", "cylinder"): Pair(collide_box_cylinder, 4),
-    ("box", "hull"): Pair(collide_box_hull, 4),
-    ("cylinder", "cylinder"): Pair(collide_cylinder_cylinder, 4),
-    ("cylinder", "hull"): Pair(collide_cylinder_hull, 4),
-    ("hull", "hull"): Pair(collide_hull_hull, 4),
+PAIRS: dict[Kinds, Pair] = {
+    (Plane, Sphere): Pair(collide_plane_sphere, 1),
+    (Plane, Capsule): Pair(collide_plane_capsule, 2),
+    (Plane, Box): Pair(collide_plane_box, 4),
+    (Plane, Cylinder): Pair(collide_plane_cylinder, 4),
+    (Plane, Hull): Pair(collide_plane_hull, 4),
+    (Sphere, Sphere): Pair(collide_sphere_sphere, 1),
+    (Sphere, Capsule): Pair(collide_sphere_capsule, 1),
+    (Sphere, Box): Pair(collide_sphere_box, 1),
+    (Sphere, Cylinder): Pair(collide_sphere_cylinder, 1),
+    (Sphere, Hull): Pair(collide_sphere_hull, 1),
+    (Capsule, Capsule): Pair(collide_capsule_capsule, 3),
+    (Capsule, Box): Pair(collide_capsule_box, 3),
+    (Capsule, Cylinder): Pair(collide_capsule_cylinder, 3),
+    (Capsule, Hull): Pair(collide_capsule_hull, 3),
+    (Box, Box): Pair(collide_box_box, 4),
+    (Box, Cylinder): Pair(collide_box_cylinder, 4),
+    (Box, Hull): Pair(collide_box_hull, 4),
+    (Cylinder, Cylinder): Pair(collide_cylinder_cylinder, 4),
+    (Cylinder, Hull): Pair(collide_cylinder_hull, 4),
+    (Hull, Hull): Pair(collide_hull_hull, 4),
 }
+"""The pairs that are better than the general one; it takes over for all others."""
+
+
+def kind_order(kind: type[Shape]) -> tuple[int, str]:
+    """Where a kind stands in a pair."""
+    place = KINDS.index(kind) if kind in KINDS else len(KINDS)
+    return place, f"{kind.__module__}.{kind.__qualname__}"
+
+
+def pair_of(a: type[Shape], b: type[Shape]) -> Pair:
+    """How two kinds collide, in the order of `kind_order`."""
+    if (a, b) in PAIRS:
+        return PAIRS[a, b]
+    if b.endless:
+        raise ValueError(f"a {a.kind()} and a {b.kind()}: two endless shapes never touch; leave one out")
+    return Pair(collide_plane_convex(b), 1) if a.endless else Pair(collide_convex(a, b), 1)

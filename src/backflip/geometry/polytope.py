@@ -12,10 +12,10 @@ from backflip.geometry.outline import BOX_SIGNS, Outline
 from backflip.geometry.polygon import Patch, four_points, frame_along, meet
 from backflip.geometry.round import SHORT
 from backflip.geometry.touch import ABSENT, Touch
-from backflip.math import cross, dot, matvec, norm, safe_divide, unit, vecmat
+from backflip.math import cross, dot, matvec, norm, unit, vecmat
 
-# |cross|² below which three corners span no plane, in parts of their distances: float64 roundings
-IN_LINE = 1e-24
+# sine, in roundings, of the angle below which three corners are in line and span no plane
+IN_LINE = 16
 
 
 class Near(NamedTuple):
@@ -57,21 +57,40 @@ def nearest(a: Array, outline_a: Outline, b: Array, outline_b: Outline) -> Near:
 def near_corners(axis: Axis, a: Array, b: Array) -> Near:
     """The same from the three pairs of corners a and b (3, 3) that the axis hangs on."""
     w = b - a
-    u, v = w[1] - w[0], w[2] - w[0]
-    plane = cross(u, v)
-    # weights of w0 + β u + γ v nearest to the origin: on the plane, on the line, at the one point
-    square = dot(plane, plane)
-    beta3 = safe_divide(dot(cross(v, w[0]), plane), square, IN_LINE)
-    gamma3 = safe_divide(dot(cross(w[0], u), plane), square, IN_LINE)
-    beta2 = safe_divide(-dot(w[0], u), dot(u, u), 0.0)
-    beta = jnp.where(axis.rank > 2, beta3, jnp.where(axis.rank > 1, beta2, 0))
-    gamma = jnp.where(axis.rank > 2, gamma3, 0)
-    way = w[0] + beta * u + gamma * v
+    beta, gamma, plane = _weights(w, axis.rank)
+    way = w[0] + beta * (w[1] - w[0]) + gamma * (w[2] - w[0])
     n = jnp.where(axis.rank > 2, plane * sign(dot(plane, axis.n)), way)
     n = unit(n, axis.n)
     point_a = a[0] + beta * (a[1] - a[0]) + gamma * (a[2] - a[0])
     point_b = b[0] + beta * (b[1] - b[0]) + gamma * (b[2] - b[0])
     return Near(n, dot(n, w[0]), (point_a + point_b) / 2)
+
+
+def _weights(w: Array, rank: Array) -> tuple[Array, Array, Array]:
+    """β, γ of the point w₀ + β u + γ v nearest to the origin, with u = w₁ − w₀, v = w₂ − w₀; and u × v.
+
+    rank 3: on the plane, or w₀ itself where u and v are in line; rank 2: on the line, γ = 0; rank 1: w₀.
+    """
+    # u and v are scaled to unit length: no power of a length leaves the range of float32;
+    # where the rank does not ask for a quotient, its divisor is 1
+    u, per_u = _scaled(w[1] - w[0])
+    v, per_v = _scaled(w[2] - w[0])
+    plane = cross(u, v)
+    in_line = (IN_LINE * float(jnp.finfo(w.dtype).eps)) ** 2
+    square, along = dot(plane, plane), dot(u, u)
+    spans, line = (rank > 2) & (square > in_line), (rank == 2) & (along > 0)
+    per_square, per_along = (1 / jnp.where(x, y, 1) for x, y in ((spans, square), (line, along)))
+    beta = jnp.where(spans, dot(cross(v, w[0]), plane) * per_square, 0)
+    beta = jnp.where(line, -dot(w[0], u) * per_along, beta)
+    gamma = jnp.where(spans, dot(cross(w[0], u), plane) * per_square, 0)
+    return beta * per_u, gamma * per_v, jnp.where(spans, plane, 0)
+
+
+def _scaled(x: Array) -> tuple[Array, Array]:
+    """x (3,) about as long as 1, and the factor that made it so, which has no gradient; 0 stays."""
+    length = stop_gradient(jnp.max(jnp.abs(x)))
+    factor = 1 / jnp.where(length > jnp.finfo(x.dtype).tiny, length, 1)
+    return x * factor, factor
 
 
 def facing_patch(points: Array, outline: Outline, n: Array) -> Patch:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.lax import stop_gradient
 
 EPSILON = np.zeros((3, 3, 3))
 """Levi-Civita: (a × b)ᵢ = Σ εᵢⱼₖ aⱼ bₖ"""
@@ -79,10 +80,17 @@ def _mirrored(A: Array, B: Array) -> Array:
 
 
 def inverse3(A: Array) -> Array:
-    """A⁻¹ of 3x3 matrices by cofactors."""
-    a, b, c = A[..., 0, :], A[..., 1, :], A[..., 2, :]
+    """A⁻¹ of 3x3 matrices by cofactors.
+
+    A is scaled to largest element 1 first: A³ of a millimetre's or a hundred metres' inertia leaves float32.
+    """
+    # A⁻¹ = s (s A)⁻¹ whatever s: it needs no gradient
+    largest = stop_gradient(jnp.max(jnp.abs(A), (-2, -1), keepdims=True))
+    s = 1 / jnp.where(largest > 0, largest, 1)
+    B = A * s
+    a, b, c = B[..., 0, :], B[..., 1, :], B[..., 2, :]
     columns = jnp.stack([cross(b, c), cross(c, a), cross(a, b)], -1)
-    return columns * (1 / dot(a, columns[..., :, 0]))[..., None, None]
+    return columns * (1 / dot(a, columns[..., :, 0]))[..., None, None] * s
 
 
 def whiten(A: Array) -> Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.geometry import Bulk, bulk
+from backflip.geometry import Bulk
 from backflip.math import dot, inverse3, matmul, matvec, outer, turned
 from backflip.model.model import Model
 
@@ -72,8 +72,8 @@ def _one_body(model: Model, b: int) -> tuple[Array, Array, Array]:
     facts = model.topology
     if facts.inertia_given[b]:
         return model.mass[b], jnp.zeros_like(model.gravity), model.inertia[b]
-    parts = [i for i, s in enumerate(facts.shapes) if s.body == b and s.kind != "plane"]
-    bulks = [bulk(facts.shapes[i].kind, model.form(i), facts.shapes[i].outline) for i in parts]
+    parts = [i for i, s in enumerate(facts.shapes) if s.body == b and not s.kind.endless]
+    bulks = [facts.shapes[i].kind.bulk(model.form(i)) for i in parts]
     whole = _sum([one.volume for one in bulks])
     # a given mass is spread over the shapes by volume; densities are then 0
     masses = [

@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from backflip.geometry import MAX_VERTICES, Hull, Shape
+from backflip.geometry import Shape
 from backflip.model.notes import WORLD_NAME, BodyNote, ShapeNote
 from backflip.model.values import (
     LARGEST,
-    LONGEST,
-    check_length,
     check_not_negative,
     check_positive,
     check_rotation,
@@ -30,36 +28,17 @@ def check_shape(note: ShapeNote) -> None:
             check_not_negative(who, what, value)
     if note.restitution is not None and note.restitution > 1:
         fail(who, f"restitution is {note.restitution}", "give a number from 0 to 1: more would make energy")
-    if note.shape.kind == "plane" and note.body != WORLD_NAME:
-        fail(who, f'a plane is endless and cannot ride on body "{note.body}"', "put it on the world")
+    if note.shape.endless and note.body != WORLD_NAME:
+        what = f'a {note.shape.kind()} is endless and cannot ride on body "{note.body}"'
+        fail(who, what, "put it on the world")
 
 
 def _check_form(who: str, shape: Shape) -> None:
-    """The lengths of a shape, or the points of a hull."""
-    if isinstance(shape, Hull):
-        _check_points(who, shape)
-        return
-    for what, measure in vars(shape).items():
-        for value in check_vector(who, what, measure) if what == "size" else [measure]:
-            check_length(who, what, value)
-
-
-def _check_points(who: str, shape: Hull) -> None:
-    points = numbers(shape.points)
-    if points.ndim != 2 or points.shape[1:] != (3,):
-        fail(who, f"points of shape {points.shape}", "give (n, 3) numbers in metres")
-    wrong = ~(np.abs(points) <= LONGEST).all(-1)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        fail(who, f"point {row} is {points[row]}", f"give finite numbers, none beyond {LONGEST:g} m")
-    if len(points) < 4:
-        fail(who, f"{len(points)} points span no volume", "give at least 4, not in one plane")
+    """The numbers of a shape, by its own check."""
     try:
-        count = len(shape.vertices)
-    except ValueError:
-        fail(who, "its points lie in one plane", "give a solid, or a thin Box")
-    if count > MAX_VERTICES:
-        fail(who, f"it has {count} corners", f"give at most {MAX_VERTICES}; leave out those that add little")
+        shape.check()
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from None
 
 
 def check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:

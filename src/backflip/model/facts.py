@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from backflip.geometry import PAIRS, Outline
+from backflip.geometry import Outline, Pair, Shape, pair_of
 from backflip.model.joints import JointKind, kind_order
 from backflip.model.names import index_of
 from backflip.model.sensor import Sensor, labels_of
@@ -34,12 +34,12 @@ class ShapeFact:
     """A shape on a body; where a material number is not given the partner's counts."""
 
     name: str
-    kind: str
+    kind: type[Shape]
     body: int
     friction_given: bool
     restitution_given: bool
     outline: Outline | None = None
-    """faces and edges of a hull"""
+    """faces and edges of a shape with corners"""
     measures: int = 0
     """how many of the three numbers of its size it uses"""
 
@@ -72,14 +72,19 @@ class Group:
 class PairGroup:
     """Pairs of shapes of the same kinds and outlines, which can be worked on at once."""
 
-    kinds: tuple[str, str]
+    kinds: tuple[type[Shape], type[Shape]]
     outlines: tuple[Outline | None, Outline | None]
     pairs: tuple[tuple[int, int], ...]
+
+    @cached_property
+    def pair(self) -> Pair:
+        """How these kinds collide."""
+        return pair_of(*self.kinds)
 
     @property
     def count(self) -> int:
         """Candidate contacts of every pair."""
-        return PAIRS[self.kinds].count
+        return self.pair.count
 
 
 @dataclass(frozen=True)

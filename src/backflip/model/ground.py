@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from backflip.geometry import Box, Capsule, Cylinder, Hull, Plane, Shape, Sphere
+from backflip.geometry import Shape, form_of
 from backflip.model.joints import Hinge, Slider
 from backflip.model.notes import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote, rotation_matrix
 
 DEEP = 0.05
-"""How far into the ground is worth a warning, as a part of the shape's smallest length."""
-ANGLES, RIM = 73, 16
-"""Angles of a hinge, and points on the rim of a cylinder, that are tried."""
+"""How far into the ground is worth a warning, as a part of the shape's size."""
+ANGLES = 73
+"""Angles of a hinge that are tried."""
 
 
 def warn_of_ignored_ground(description: Description) -> None:
@@ -24,13 +24,12 @@ def warn_of_ignored_ground(description: Description) -> None:
             continue
         for ground, shape in _solid_pairs(description, joint.child):
             depth = _reach(joint, bodies[joint.child], shape, ground)
-            if depth > DEEP * min(
-                x for x in (*np.abs(_points(shape.shape)[0]).max(0), _size(shape.shape)) if x > 0
-            ):
+            if depth > DEEP * _size(shape.shape):
                 warnings.warn(
-                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes through '
-                    f'"{ground.name}", which its shape "{shape.name}" can reach; give the joint collide=True to '
-                    f'let them touch, or say ignore_contact("world", "{joint.child}") if this is meant',
+                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes '
+                    f'through "{ground.name}", which its shape "{shape.name}" can reach; give the joint '
+                    "collide=True to let them touch, or, if this is meant, say "
+                    f'ignore_contact("world", "{joint.child}")',
                     stacklevel=3,
                 )
                 break
@@ -40,7 +39,7 @@ def _solid_pairs(description: Description, body: str) -> Iterator[tuple[ShapeNot
     """Every ground, with every shape of a body, that could touch."""
     solid = [s for s in description.shapes if s.collide]
     for ground in solid:
-        if ground.body == WORLD_NAME and isinstance(ground.shape, Plane):
+        if ground.body == WORLD_NAME and ground.shape.endless:
             yield from ((ground, s) for s in solid if s.body == body)
 
 
@@ -74,21 +73,7 @@ def _lowest(joint: JointNote, points: np.ndarray, normal: np.ndarray) -> float:
 
 def _points(shape: Shape) -> tuple[np.ndarray, float]:
     """Points (k, 3) and a radius [m] about them that hold a shape."""
-    if isinstance(shape, Hull):
-        return np.asarray(shape.vertices, float), 0.0
-    if isinstance(shape, Box):
-        signs = np.stack(np.meshgrid(*[[-0.5, 0.5]] * 3), -1).reshape(-1, 3)
-        return signs * np.asarray(shape.size, float), 0.0
-    if isinstance(shape, Capsule | Cylinder):
-        ends = np.array([[0.0, 0.0, -0.5], [0.0, 0.0, 0.5]]) * shape.length
-        if isinstance(shape, Capsule):
-            return ends, float(shape.radius)
-        turn = np.linspace(0, 2 * np.pi, RIM, endpoint=False)
-        rim = shape.radius * np.stack([np.cos(turn), np.sin(turn), 0 * turn], -1)
-        return (ends[:, None] + rim).reshape(-1, 3), 0.0
-    return np.zeros((1, 3)), float(
-        shape.radius if isinstance(shape, Sphere) else np.linalg.norm(shape.pack())
-    )
+    return shape.frame(form_of(shape))
 
 
 def _size(shape: Shape) -> float:

@@ -1,8 +1,14 @@
 """Model and State: two frozen pytrees that carry everything a step reads."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from backflip.geometry import Form, Polytope
 from backflip.model.facts import Topology
 
 
@@ -115,11 +121,18 @@ class Model(eqx.Module):
         """Index of a sensor, `JointAngle(knee)` for one without a name of its own."""
         return self.topology.sensor(name)
 
-    def form(self, shape: int) -> Array:
-        """What a shape's geometry follows from: its size (3,), or its corners (v, 3) if it is a hull [m]."""
-        if self.topology.shapes[shape].outline is None:
+    def form(self, shape: int) -> Form:
+        """What a shape's geometry follows from: its size (3,) [m], or a Polytope if it has corners."""
+        outline = self.topology.shapes[shape].outline
+        if outline is None:
             return self.size[shape]
-        return self.vertices[self.topology.corners(shape)]
+        return Polytope(self.vertices[self.topology.corners(shape)], outline)
+
+    def forms(self, shapes: Sequence[int] | np.ndarray) -> Form:
+        """The forms of shapes of one kind and outline, with a leading axis."""
+        if self.topology.shapes[shapes[0]].outline is None:
+            return self.size[np.asarray(shapes)]
+        return jax.tree.map(lambda *x: jnp.stack(x), *(self.form(s) for s in shapes))
 
 
 class State(eqx.Module):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from backflip.geometry import KINDS, Hull
+from backflip.geometry import kind_order
 from backflip.model.facts import WORLD, ActuatorFact, JointFact, ShapeFact, Topology
 from backflip.model.model import Model
 from backflip.model.notes import WORLD_NAME, Description, JointNote, rotation_matrix
@@ -73,9 +73,7 @@ def _shape_leaves(description: Description) -> dict:
 
     return {
         "size": _rows([s.shape.pack() for s in description.shapes], 3),
-        "vertices": _rows(
-            [v for s in description.shapes if isinstance(s.shape, Hull) for v in s.shape.vertices], 3
-        ),
+        "vertices": _rows([v for s in description.shapes for v in s.shape.vertices], 3),
         "p_BS": _rows([s.position for s in description.shapes], 3),
         "R_BS": _rows([rotation_matrix(s.rotation) for s in description.shapes], 9).reshape(-1, 3, 3),
         "density": np.array([density(s) for s in description.shapes]),
@@ -158,11 +156,11 @@ def topology_of(description: Description) -> Topology:
     shapes = tuple(
         ShapeFact(
             s.name,
-            s.shape.kind,
+            type(s.shape),
             index[s.body],
             s.friction is not None,
             s.restitution is not None,
-            s.shape.outline if isinstance(s.shape, Hull) else None,
+            s.shape.outline,
             int(np.count_nonzero(s.shape.pack())),
         )
         for s in description.shapes
@@ -244,8 +242,8 @@ def _pairs(description: Description, joints, shapes: tuple[ShapeFact, ...]) -> t
             or not (description.shapes[i].collide and description.shapes[k].collide)
         )
 
-    def rank(i: int) -> int:
-        return KINDS.index(shapes[i].kind)
+    def rank(i: int) -> tuple[int, str]:
+        return kind_order(shapes[i].kind)
 
     pairs = [
         (i, k) if rank(i) <= rank(k) else (k, i)

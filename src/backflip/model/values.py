@@ -11,8 +11,6 @@ from backflip.model.notes import rotation_matrix
 
 LARGEST, SMALLEST = 1e12, 1e-12
 """Numbers beyond these are refused, and positive ones below: their squares and products leave float32."""
-LONGEST, SHORTEST = 1e6, 1e-6
-"""[m] lengths of shapes, whose fifth power is in an inertia"""
 
 
 def fail(who: str, what: str, remedy: str) -> NoReturn:
@@ -78,13 +76,6 @@ def check_positive(
     if not smallest <= v <= largest:
         fail(who, f"{what} is {value}", f"{remedy}, from {smallest:g} to {largest:g}")
     return v
-
-
-def check_length(who: str, what: str, value: object) -> float:
-    """A length of a shape."""
-    return check_positive(
-        who, what, value, "give a positive length in metres", smallest=SHORTEST, largest=LONGEST
-    )
 
 
 def check_not_negative(who: str, what: str, value: object) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 from jax import Array
 
 from backflip import lanes
-from backflip.geometry import PAIRS
 from backflip.model.bodies import bodies_of, shape_poses
 from backflip.model.facts import PairGroup
 from backflip.model.model import Model, State
@@ -46,16 +45,13 @@ def _least_gaps(model: Model, state: State) -> Array:
 
     def least(group: PairGroup) -> Array:
         i, k = (list(side) for side in zip(*group.pairs, strict=True))
-        form_a, form_b = (jnp.stack([model.form(x) for x in side]) for side in (i, k))
+        form_a, form_b = (model.forms(side) for side in (i, k))
         a, b = ((p_WS[np.array(x)], R_WS[np.array(x)]) for x in (i, k))
-        collide = PAIRS[group.kinds].between(*group.outlines)
-        return jnp.min(jax.vmap(collide)(form_a, *a, form_b, *b).gap, -1)
+        return jnp.min(jax.vmap(group.pair.collide)(form_a, *a, form_b, *b).gap, -1)
 
     return jnp.concatenate([least(group) for group in facts.pair_groups])
 
 
 def _smallest(model: Model, shape: int) -> float:
     """The smallest length [m] of a shape; inf for a plane, which has none."""
-    form = np.asarray(model.form(shape))
-    lengths = np.ptp(form, axis=0) if form.ndim == 2 else form
-    return float(np.min(lengths[lengths > 0], initial=np.inf))
+    return model.topology.shapes[shape].kind.smallest(model.form(shape))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from backflip.geometry import Box, Capsule
 from backflip.view.colour import STEEL
 from backflip.view.scene import Part
 
@@ -24,7 +25,7 @@ def bones_of(model: "Model", shapes: tuple[Part, ...]) -> tuple[Part, ...]:
     )
     bones: list[Part] = []
     for b in range(len(facts.bodies)):
-        own = [part for part in shapes if part.body == b and part.kind != "plane"]
+        own = [part for part in shapes if part.body == b and not part.kind.endless]
         hollow = all(_nearest(part, np.zeros(3))[1] > 0 for part in own)
         if facts.inertia_given[b] and hollow:
             bones.append(_box_of_inertia(b, mass[b], inertia[b]))
@@ -46,7 +47,7 @@ def _box_of_inertia(body: int, mass: float, inertia: np.ndarray) -> Part:
     edges = np.sqrt(np.maximum(squares, 1e-4 * squares.max()))
     if np.linalg.det(R) < 0:
         R[:, 0] *= -1
-    return Part("box", tuple(edges), body, R_BS=R, colour=STEEL)
+    return Part(Box, edges, body, R_BS=R, colour=STEEL)
 
 
 def _rods(parts: list[Part], anchors: list[np.ndarray]) -> list[Part]:
@@ -56,7 +57,7 @@ def _rods(parts: list[Part], anchors: list[np.ndarray]) -> list[Part]:
     loose += [(parts, p) for p in anchors]
     rods = []
     for others, p in loose:
-        start, gap = min((_nearest(part, p) for part in others), key=lambda found: found[1])
+        start, gap = min((_nearest(part, p) for part in others), key=lambda near: near[1])
         if gap > thin:
             rods.append(_rod(parts[0].body, start, p, thin))
     return rods
@@ -65,14 +66,10 @@ def _rods(parts: list[Part], anchors: list[np.ndarray]) -> list[Part]:
 def _nearest(part: Part, p: np.ndarray) -> tuple[np.ndarray, float]:
     """The point of a part's core nearest to p (3,) [m], in B, and how far p is outside its skin [m]."""
     R = np.asarray(part.R_BS)
-    a, b, _ = part.size
-    # of a hull and a cylinder the box around them
-    low, high = part.block
-    half = {"sphere": np.zeros(3), "capsule": np.array([0, 0, b / 2])}.get(part.kind)
+    low, high, rounding = part.kind.core(part.form)
     p_S = R.T @ (p - part.p_BS)
-    core = np.clip(p_S, low, high) if half is None else np.clip(p_S, -half, half)
-    skin = 0.0 if half is None else a
-    return part.p_BS + R @ core, float(np.linalg.norm(p_S - core)) - skin
+    core = np.clip(p_S, low, high)
+    return part.p_BS + R @ core, float(np.linalg.norm(p_S - core)) - rounding
 
 
 def _rod(body: int, start: np.ndarray, end: np.ndarray, thin: float) -> Part:
@@ -83,4 +80,4 @@ def _rod(body: int, start: np.ndarray, end: np.ndarray, thin: float) -> Part:
     x /= np.linalg.norm(x)
     R = np.stack([x, np.cross(z, x), z], axis=-1)
     middle = tuple((start + end) / 2)
-    return Part("capsule", (max(thin, THIN * length), length, 0.0), body, middle, R, STEEL)
+    return Part(Capsule, np.array([max(thin, THIN * length), length, 0.0]), body, middle, R, STEEL)

@@ -58,7 +58,7 @@ def radius(half: np.ndarray) -> float:
 
 def _moving(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
     """Calm path (T, 3) of the middle of all moving parts, and half edges (3,) of a box that holds them."""
-    solid = [part for part in scene.parts if part.kind != "plane" and part.body != WORLD]
+    solid = [part for part in scene.parts if not part.kind.endless and part.body != WORLD]
     if not solid:
         centre, half = frame(scene)
         return np.tile(centre, (len(scene.times), 1)), half

@@ -30,12 +30,12 @@ class Curve:
 
 def page(scene: Scene, title: str, fps: float, curve: Curve | None = None) -> str:
     """One HTML page that plays the scene; it asks the network for nothing, and its policy forbids it to."""
-    told = described(thin(scene, fps)) | {"curve": curve and _curve(curve)}
+    content = described(thin(scene, fps)) | {"curve": curve and _curve(curve)}
     pieces = {
         "title": html.escape(title),
         "three": three_js(),
-        # "<" could end the script element early
-        "scene": json.dumps(told).replace("<", "\\u003c"),
+        # "<" could end the script element
+        "scene": json.dumps(content).replace("<", "\\u003c"),
         "curve": _own("curve.js"),
         "player": _own("replay.js"),
     }
@@ -98,15 +98,23 @@ def _forces(scene: Scene, look: Look) -> dict:
     }
 
 
+def _surface(part: Part) -> list[float]:
+    """The corners of all triangles, one after the other."""
+    corners, triangles = part.kind.surface(part.form)
+    return corners[triangles].reshape(-1).tolist()
+
+
 def _part(part: Part) -> dict:
+    drawn = part.kind.drawn_as == "surface"
     return {
-        "kind": part.kind,
-        "size": np.asarray(part.size, float).tolist(),
+        "kind": part.kind.drawn_as,
+        "two_tone": part.kind.two_tone,
+        "size": [] if drawn else np.asarray(part.form, float).tolist(),
         "body": part.body,
         "p_BS": np.asarray(part.p_BS, float).tolist(),
         "q_BS": _quaternions(np.asarray(part.R_BS, float)).tolist(),
         "colour": colour_of(part),
-        "surface": [] if part.corners is None else part.corners[part.triangles].reshape(-1).tolist(),
+        "surface": _surface(part) if drawn else [],
     }
 
 
@@ -126,7 +134,7 @@ def three_js() -> str:
         viewer = archive.read("viewer.html.template").decode("utf-8")
     # the library is everything in the script up to here; trimesh's page of its own comes after
     end = "THREE.TrackballControls=TrackballControls;})();"
-    found = re.search(rf"<script>(.*?{re.escape(end)})", viewer, re.DOTALL)
-    if found is None:
+    library = re.search(rf"<script>(.*?{re.escape(end)})", viewer, re.DOTALL)
+    if library is None:
         raise RuntimeError("three.js is not where trimesh used to keep it; install trimesh 5.2")
-    return found[1]
+    return library[1]

@@ -8,7 +8,7 @@ import numpy as np
 from backflip.view.camera import EYE, FIELD, SUN, Camera, rectangle, unit
 from backflip.view.colour import SKY
 from backflip.view.look import Look, radius
-from backflip.view.rays import Solid, hit, turned
+from backflip.view.rays import Solid, turned
 from backflip.view.scene import WORLD, Part, Scene, colour_of
 from backflip.view.shadow import SunMap
 
@@ -57,11 +57,11 @@ class Painter:
     def paint(self, i: int) -> np.ndarray:
         """Picture i, FINE times too large: (height, width, 3) bytes."""
         solids = [self.placed(part, i) for part in self.scene.parts]
-        bodies = [solid for solid in solids if solid.kind != "plane"]
+        bodies = [solid for solid in solids if not solid.part.kind.endless]
         sun = SunMap(1.6 * self.reach, texels=self.size[0])
         for solid in bodies:
             sun.cast(solid)
-        picture, depth = self._backdrop([solid for solid in solids if solid.kind == "plane"], sun)
+        picture, depth = self._backdrop([solid for solid in solids if solid.part.kind.endless], sun)
         for solid in bodies:
             self._add(picture, depth, solid, sun)
         return picture
@@ -72,8 +72,7 @@ class Painter:
         if part.body != WORLD:
             R_WB = self.scene.R_WB[i, part.body]
             p, R = self.scene.p_WB[i, part.body] + R_WB @ p, R_WB @ R
-        size, colour = np.asarray(part.size, np.float32), rgb(colour_of(part))
-        return Solid(part.kind, size, p - self.target(i), R, colour, part.block, part.walls)
+        return Solid(part, p - self.target(i), R, rgb(colour_of(part)))
 
     def _backdrop(self, planes: list[Solid], sun: SunMap) -> tuple[np.ndarray, np.ndarray]:
         """Sky and planes (height, width, 3) as bytes, and how far away they are (height, width) [m]."""
@@ -124,7 +123,7 @@ class Painter:
             return
         eye = self.camera.distance * EYE
         o = (solid.R.T @ (eye - solid.p)).astype(np.float32)[:, None, None]
-        t, n = hit(solid.kind, solid.size, o, turned(solid.R.T, d), solid.walls)
+        t, n = solid.hit(o, turned(solid.R.T, d))
         near = t < depth[box]
         t, n, d = t[near], n[:, near], d[:, near]
         depth[box][near] = t
@@ -154,7 +153,7 @@ def _softened(lit: np.ndarray) -> np.ndarray:
 
 def _skin(solid: Solid, n: np.ndarray) -> np.ndarray:
     """Colours (m, 3) where normals are n (3, m), in S; balls are two-tone, so that they are seen to turn."""
-    if solid.kind != "sphere":
+    if not solid.part.kind.two_tone:
         return solid.colour
     odd = np.logical_xor.reduce(n > 0)
     return solid.colour + 0.25 * odd[:, None] * (255 - solid.colour)

@@ -103,18 +103,18 @@ function solid({ kind, size: [a, b, c], surface }) {
   if (kind === "sphere") return new THREE.SphereGeometry(a, 48, 32);
   if (kind === "box") return new THREE.BoxGeometry(a, b, c);
   if (kind === "cylinder") return new THREE.CylinderGeometry(a, a, b, 64).rotateX(Math.PI / 2);
-  if (kind === "hull") {
+  if (kind === "surface") {
     const corners = new THREE.BufferAttribute(new Float32Array(surface), 3);
-    const hull = new THREE.BufferGeometry().setAttribute("position", corners);
-    hull.computeVertexNormals(); // no corner is shared: faces stay flat
-    return hull;
+    const mesh = new THREE.BufferGeometry().setAttribute("position", corners);
+    mesh.computeVertexNormals(); // no corner is shared: faces stay flat
+    return mesh;
   }
   return new THREE.CapsuleGeometry(a, b, 16, 40).rotateX(Math.PI / 2); // three.js has it along y
 }
 
 // two-tone, so that a turning ball is seen to turn
-function skin(kind, colour) {
-  if (kind !== "sphere") return { color: colour };
+function skin(two_tone, colour) {
+  if (!two_tone) return { color: colour };
   const canvas = Object.assign(document.createElement("canvas"), { width: 256, height: 128 });
   const pen = canvas.getContext("2d");
   pen.fillStyle = colour;
@@ -125,7 +125,7 @@ function skin(kind, colour) {
 }
 
 function add_part(part, parent) {
-  const material = new THREE.MeshStandardMaterial({ roughness: 0.55, metalness: 0.05, ...skin(part.kind, part.colour) });
+  const material = new THREE.MeshStandardMaterial({ roughness: 0.55, metalness: 0.05, ...skin(part.two_tone, part.colour) });
   const mesh = new THREE.Mesh(solid(part), material);
   mesh.castShadow = mesh.receiveShadow = true;
   mesh.position.fromArray(part.p_BS);

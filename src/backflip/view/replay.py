@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from backflip.view.bones import bones_of
 from backflip.view.page import Curve, page
-from backflip.view.scene import Kind, Part, Scene
+from backflip.view.scene import Part, Scene
 
 if TYPE_CHECKING:
     from backflip.model import Model
@@ -71,14 +72,6 @@ def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
 
 def _part_of(model: "Model", i: int, p_BS: np.ndarray) -> Part:
     """Shape i of a Model, riding on the centre of mass of its body."""
-    fact, size = model.topology.shapes[i], np.asarray(model.size[i], float)
-    outline = fact.outline
-    return Part(
-        kind=cast(Kind, fact.kind),
-        size=tuple(size),
-        body=fact.body,
-        p_BS=tuple(p_BS),
-        R_BS=np.asarray(model.R_BS[i], float),
-        corners=None if outline is None else np.asarray(model.form(i), float),
-        triangles=None if outline is None else outline.triangles,
-    )
+    fact = model.topology.shapes[i]
+    form = jax.tree.map(lambda x: np.asarray(x, float), model.form(i))
+    return Part(fact.kind, form, fact.body, tuple(p_BS), np.asarray(model.R_BS[i], float))

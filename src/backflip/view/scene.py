@@ -1,13 +1,12 @@
 """A Scene is all that a picture needs: rigid parts, where their bodies were, and what pushed them."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import cached_property
 
 import numpy as np
 
+from backflip.geometry import Form, Shape
 from backflip.view.colour import GROUND, PALETTE
-
-Kind = Literal["sphere", "box", "capsule", "cylinder", "hull", "plane"]
 
 WORLD = -1
 """Body index of parts that never move."""
@@ -17,10 +16,9 @@ WORLD = -1
 class Part:
     """A solid on a body, with frame S fixed in the body's frame B."""
 
-    kind: Kind
-    size: tuple[float, float, float]
-    """[m] sphere (radius, 0, 0); box: edge lengths; capsule and cylinder (radius, length of the
-    cylinder along local z, 0); hull (0, 0, 0); plane (0, 0, 0): endless, with local z as its normal"""
+    kind: type[Shape]
+    form: Form
+    """what its kind makes of it: its size (3,) [m], or a Polytope"""
     body: int = WORLD
     p_BS: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """[m]"""
@@ -31,40 +29,16 @@ class Part:
     )
     colour: str | None = None
     """CSS hex colour; by body in turn where not given"""
-    corners: np.ndarray | None = None
-    """(v, 3) [m] of a hull, in S"""
-    triangles: np.ndarray | None = None
-    """(t, 3) of a hull's surface: corners by number, counter-clockwise from outside"""
 
-    @property
+    @cached_property
     def block(self) -> tuple[np.ndarray, np.ndarray]:
         """Low and high corners (3,) [m] of a box around it, in S; of a plane its origin."""
-        if self.corners is not None:
-            return self.corners.min(axis=0), self.corners.max(axis=0)
-        a, b, c = self.size
-        half = {"sphere": (a, a, a), "capsule": (a, a, a + b / 2), "cylinder": (a, a, b / 2)}
-        high = np.array(half.get(self.kind, (a / 2, b / 2, c / 2)))
-        return -high, high
+        return self.kind.block(self.form)
 
-    @property
-    def walls(self) -> np.ndarray | None:
-        """(f, 4) of a hull: unit normal and offset [m] of every triangle, in S."""
-        if self.corners is None:
-            return None
-        a, b, c = self.corners[self.triangles].swapaxes(0, 1)
-        n = np.cross(b - a, c - a)
-        long = np.linalg.norm(n, axis=1)
-        a, n = a[long > 0], n[long > 0] / long[long > 0, None]
-        return np.concatenate([n, (n * a).sum(axis=1, keepdims=True)], axis=1)
-
-    @property
+    @cached_property
     def reach(self) -> float:
         """[m] distance from the origin of S to the farthest point; 0 for a plane, which has none."""
-        if self.corners is not None:
-            return float(np.linalg.norm(self.corners, axis=1).max())
-        a, b, c = self.size
-        round = {"sphere": a, "capsule": a + b / 2, "cylinder": float(np.hypot(a, b / 2))}
-        return round.get(self.kind, float(np.hypot(np.hypot(a, b), c)) / 2)
+        return self.kind.reach(self.form)
 
 
 @dataclass(frozen=True)
@@ -91,17 +65,17 @@ class Scene:
     forces: Forces | None = None
 
     def __post_init__(self) -> None:
-        """Say early and by name what does not fit."""
+        """Refuse by name what does not fit."""
         T, n = self.p_WB.shape[:2]
-        told = {
+        arrays = {
             "p_WB": (self.p_WB, (T, n, 3)),
             "R_WB": (self.R_WB, (T, n, 3, 3)),
             "times": (self.times, (T,)),
         }
         if self.forces is not None:
             shape = (T, self.forces.f.shape[1], 3)
-            told |= {"forces.f": (self.forces.f, shape), "forces.p": (self.forces.p, shape)}
-        for name, (array, shape) in told.items():
+            arrays |= {"forces.f": (self.forces.f, shape), "forces.p": (self.forces.p, shape)}
+        for name, (array, shape) in arrays.items():
             if array.shape != shape:
                 raise ValueError(f"scene: {name} has shape {array.shape}; {shape} fits p_WB")
             if not np.isfinite(array).all():
@@ -109,10 +83,8 @@ class Scene:
         if T == 0 or (np.diff(self.times) <= 0).any():
             raise ValueError("scene: times must rise and hold at least one moment")
         for i, part in enumerate(self.parts):
-            if part.kind not in get_args(Kind):
-                raise ValueError(
-                    f"scene: part {i} is a {part.kind!r}; known kinds: {', '.join(get_args(Kind))}"
-                )
+            if not (isinstance(part.kind, type) and issubclass(part.kind, Shape)):
+                raise ValueError(f"scene: part {i} is a {part.kind!r}; give a class of shapes such as Sphere")
             if not WORLD <= part.body < n:
                 raise ValueError(f"scene: part {i} sits on body {part.body}; there are {n} bodies")
 
@@ -127,15 +99,15 @@ def thin(scene: Scene, fps: float) -> Scene:
     t = scene.times
     wanted = np.arange(t[0], t[-1], 1 / fps)
     # the first moment at or after each picture; the nudge forgives rounding in the times
-    keep = np.unique(np.append(np.searchsorted(t, wanted - 1e-9 / fps), len(t) - 1))
-    forces = None if scene.forces is None else _gathered(scene.forces, keep)
-    return Scene(scene.parts, scene.p_WB[keep], scene.R_WB[keep], t[keep], forces)
+    shown = np.unique(np.append(np.searchsorted(t, wanted - 1e-9 / fps), len(t) - 1))
+    forces = None if scene.forces is None else _gathered(scene.forces, shown)
+    return Scene(scene.parts, scene.p_WB[shown], scene.R_WB[shown], t[shown], forces)
 
 
-def _gathered(forces: Forces, keep: np.ndarray) -> Forces:
+def _gathered(forces: Forces, shown: np.ndarray) -> Forces:
     """Mean forces since the picture before, so that no blow is lost between two; points weigh by force."""
-    starts = np.append(0, keep[:-1] + 1)
-    counts = np.diff(np.append(starts, keep[-1] + 1))[:, None, None]
+    starts = np.append(0, shown[:-1] + 1)
+    counts = np.diff(np.append(starts, shown[-1] + 1))[:, None, None]
     weight = np.linalg.norm(forces.f, axis=-1, keepdims=True)
     whole = np.add.reduceat(weight, starts)
     p = np.add.reduceat(weight * forces.p, starts) / np.where(whole > 0, whole, 1)
@@ -144,7 +116,7 @@ def _gathered(forces: Forces, keep: np.ndarray) -> Forces:
 
 def frame(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
     """Centre (3,) and half edges (3,) [m] of a box around everything that is ever seen, planes left out."""
-    solid = [part for part in scene.parts if part.kind != "plane"]
+    solid = [part for part in scene.parts if not part.kind.endless]
     if not solid:
         return np.zeros(3), np.ones(3)
     low, high = (np.concatenate(side) for side in zip(*(bounds(scene, part) for part in solid), strict=True))
@@ -153,15 +125,13 @@ def frame(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
 
 def bounds(scene: Scene, part: Part) -> tuple[np.ndarray, np.ndarray]:
     """Low and high corners (T, 3) [m] of a box around a part; (1, 3) for a part of the world."""
-    a, b, _ = part.size
-    low, high = part.block
-    cores = {"sphere": (0.0, 0.0, 0.0), "capsule": (0.0, 0.0, b / 2)}
-    half = np.array(cores.get(part.kind, (high - low) / 2))
+    low, high, rounding = part.kind.core(part.form)
+    half = (high - low) / 2
     p, R = np.asarray(part.p_BS)[None], np.asarray(part.R_BS)[None]
     if part.body != WORLD:
         # p_WS = p_WB + R_WB p_BS
         p = scene.p_WB[:, part.body] + scene.R_WB[:, part.body] @ p[0]
         R = scene.R_WB[:, part.body] @ R
-    out = np.abs(R) @ half + (a if part.kind in cores else 0.0)
+    out = np.abs(R) @ half + rounding
     middle = p + R @ ((low + high) / 2)
     return middle - out, middle + out

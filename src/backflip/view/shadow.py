@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from backflip.view.camera import SUN, axes_of, rectangle
-from backflip.view.rays import Solid, hit, turned
+from backflip.view.rays import Solid, turned
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SunMap:
         start = np.stack([*np.meshgrid(x, y), np.full((len(y), len(x)), above)])
         R = self.axes @ solid.R  # from S to the sun's axes
         o = turned(R.T, start.astype(np.float32)) - (solid.R.T @ solid.p).astype(np.float32)[:, None, None]
-        t, _ = hit(solid.kind, solid.size, o, -R[2].astype(np.float32)[:, None, None], solid.walls)
+        t, _ = solid.hit(o, -R[2].astype(np.float32)[:, None, None])
         self.height[box] = np.maximum(self.height[box], above - t)
 
     def lit(self, p: np.ndarray, slack: float = 0.0) -> np.ndarray:

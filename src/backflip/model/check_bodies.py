@@ -3,6 +3,7 @@
 import numpy as np
 
 from backflip.geometry import Shape
+from backflip.geometry.shape import LONGEST
 from backflip.model.notes import WORLD_NAME, BodyNote, ShapeNote
 from backflip.model.values import (
     LARGEST,

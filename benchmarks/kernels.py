@@ -36,6 +36,7 @@ from backflip.lanes import worker
 from backflip.lanes.kernel import kernel_ir
 from backflip.lanes.machine import _ENGINES as loaded
 from backflip.lanes.machine import Module, build, lane_count, load
+from backflip.lanes.target import target
 
 ROBOTS, CALLS, SAMPLES = 128, 20, 40
 PER_CYCLE = {"multiply": 2, "add": 2, "load": 2, "store": 1, "all": 6}
@@ -93,7 +94,7 @@ def count(modules: list[Module]) -> Counter:
     assert "phi" not in modules[0].text.partition("@run(")[2].partition("\n}")[0], "a sweep was cut"
     counts: Counter = Counter()
     for module in modules:
-        text = worker.machine().emit_assembly(llvm.parse_assembly(module.text))
+        text = worker.generator(*target()).emit_assembly(llvm.parse_assembly(module.text))
         for part in parts(text, SWEEPS):
             counts["in sweeps"] += len(part.lines) * part.turns * (part.turns > 1)
             for line in part.lines:
@@ -151,7 +152,7 @@ done: ret void
 
 def function(text: str, name: str, *types: Any) -> Callable[..., Any]:
     """A function of LLVM text: its result, then its arguments."""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), worker.machine())
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), worker.generator(*target()))
     engine.finalize_object()
     loaded.append(engine)
     return ctypes.CFUNCTYPE(*types)(engine.get_function_address(name))

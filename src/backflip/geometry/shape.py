@@ -7,6 +7,8 @@ its form: up to three numbers, its size (3,), or the corners of a Polytope. All 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import product
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -23,7 +25,7 @@ Block = tuple[np.ndarray, np.ndarray]
 Hit = tuple[np.ndarray, np.ndarray]
 
 LONGEST, SHORTEST = 1e6, 1e-6
-"""[m] lengths of shapes: their fifth power is in an inertia, and has to stay within float32"""
+"""[m] lengths of shapes, whose fifth power is in an inertia"""
 FINE, COARSE = 24, 14
 """Rows of the triangles that a smooth shape is drawn with, and of the planes that painted pictures see."""
 
@@ -140,6 +142,11 @@ class Shape:
         return (*cls.block(form), 0.0)
 
     @classmethod
+    def frame(cls, form: Form) -> tuple[np.ndarray, float]:
+        """Points (k, 3) [m], and a radius [m] about them, whose hull the shape is, or nearly."""
+        return cls.surface(form)[0], 0.0
+
+    @classmethod
     def reach(cls, form: Form) -> float:
         """[m] from its origin to its farthest point; 0 for what is endless."""
         corners, _ = cls.surface(form)
@@ -200,21 +207,31 @@ def _globe(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return points, quads.reshape(-1, 3)
 
 
+def core_corners(low: np.ndarray, high: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
+    """The corners (8, 3) of a core, and how it is rounded."""
+    return np.array(list(product(*zip(low, high, strict=True)))), radius
+
+
 def as_numbers(value: object) -> np.ndarray:
     """Floats; nan for what is not a real number: strings, booleans and dates too."""
     try:
         plain = np.asarray(value)
-        return plain.astype(float) if plain.dtype.kind in "iuf" else np.asarray(np.nan)
+        real = plain.dtype.kind in "iuf" or (
+            plain.dtype.kind == "O"
+            and all(isinstance(x, Real) and not isinstance(x, bool) for x in plain.flat)
+        )
+        return plain.astype(float) if real else np.asarray(np.nan)
     except (TypeError, ValueError, OverflowError):
         return np.asarray(np.nan)
 
 
 def check_length(what: str, value: object) -> None:
-    """Refuse what is not one positive length."""
-    v = as_numbers(value)
-    if v.shape != () or not SHORTEST <= float(v) <= LONGEST:
-        remedy = f"give a positive length in metres, from {SHORTEST:g} to {LONGEST:g}"
+    """Refuse what is not one positive length that float32 can work with."""
+    v, remedy = as_numbers(value), "give a positive length in metres"
+    if v.shape != () or not 0 < v < np.inf:
         raise ValueError(f"{what} is {value!r}; {remedy}")
+    if not SHORTEST <= v <= LONGEST:
+        raise ValueError(f"{what} is {value!r}; {remedy}, from {SHORTEST:g} to {LONGEST:g}")
 
 
 def check_lengths(what: str, values: object) -> None:

@@ -20,6 +20,7 @@ from backflip.geometry.shape import (
     Shape,
     Size,
     check_lengths,
+    core_corners,
     polytope_features,
 )
 from backflip.math import unit
@@ -87,6 +88,11 @@ class Sphere(Shape):
         return _rounded(*cls.core(form))
 
     @classmethod
+    def frame(cls, form: Form) -> tuple[np.ndarray, float]:
+        """The corners of its core, rounded."""
+        return core_corners(*cls.core(form))
+
+    @classmethod
     def reach(cls, form: Form) -> float:
         """Its radius [m]."""
         return float(form[0])
@@ -146,6 +152,11 @@ class Capsule(Shape):
         return _rounded(*cls.core(form))
 
     @classmethod
+    def frame(cls, form: Form) -> tuple[np.ndarray, float]:
+        """The corners of its core, rounded."""
+        return core_corners(*cls.core(form))
+
+    @classmethod
     def reach(cls, form: Form) -> float:
         """r + L/2 [m]."""
         return float(form[0] + form[1] / 2)
@@ -193,6 +204,11 @@ class Box(Shape):
         """Itself."""
         half = np.asarray(form) / 2
         return -half, half
+
+    @classmethod
+    def frame(cls, form: Form) -> tuple[np.ndarray, float]:
+        """The corners of its core, rounded."""
+        return core_corners(*cls.core(form))
 
     @classmethod
     def reach(cls, form: Form) -> float:

@@ -329,7 +329,7 @@ class Builder:
 
 
 def _each(values: object, count: int) -> tuple:
-    """One entry per coordinate; a lone 0 or no limits are the same for all, what else is lone check() refuses."""
+    """One entry per coordinate; a lone 0 or None stands for all, any other lone value is refused later."""
     try:
         return tuple(values)  # type: ignore[arg-type]
     except TypeError:

@@ -10,7 +10,7 @@ from backflip.model.joints import Hinge, Slider
 from backflip.model.notes import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote, rotation_matrix
 
 DEEP = 0.05
-"""How far into the ground is worth a warning, as a part of the shape's smallest length."""
+"""How far into the ground is worth a warning, as a part of the shape's size."""
 ANGLES = 73
 """Angles of a hinge that are tried."""
 
@@ -24,11 +24,12 @@ def warn_of_ignored_ground(description: Description) -> None:
             continue
         for ground, shape in _solid_pairs(description, joint.child):
             depth = _reach(joint, bodies[joint.child], shape, ground)
-            if depth > DEEP * shape.shape.smallest(form_of(shape.shape)):
+            if depth > DEEP * _size(shape.shape):
                 warnings.warn(
-                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes through '
-                    f'"{ground.name}", which its shape "{shape.name}" can reach; give the joint collide=True to '
-                    f'let them touch, or say ignore_contact("world", "{joint.child}") if this is meant',
+                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes '
+                    f'through "{ground.name}", which its shape "{shape.name}" can reach; give the joint '
+                    "collide=True to let them touch, or, if this is meant, say "
+                    f'ignore_contact("world", "{joint.child}")',
                     stacklevel=3,
                 )
                 break
@@ -71,6 +72,11 @@ def _lowest(joint: JointNote, points: np.ndarray, normal: np.ndarray) -> float:
 
 
 def _points(shape: Shape) -> tuple[np.ndarray, float]:
-    """Corners (8, 3) [m] of a box, and a radius [m] about them, that hold a shape."""
-    low, high, radius = shape.core(form_of(shape))
-    return np.stack(np.meshgrid(*zip(low, high, strict=True)), -1).reshape(-1, 3), radius
+    """Points (k, 3) and a radius [m] about them that hold a shape."""
+    return shape.frame(form_of(shape))
+
+
+def _size(shape: Shape) -> float:
+    """The largest length [m] of a shape about its origin."""
+    points, radius = _points(shape)
+    return float(np.linalg.norm(points, axis=1).max() + radius)

@@ -150,6 +150,12 @@ CALLS = {
     "swapped": (lambda m, s: bf.observe(s, m), TypeError, "observe: a State was given where a Model belongs"),
     "no state": (lambda m, s: bf.observe(m, m), TypeError, "a Model was given where a State belongs"),
     "swapped in step": (lambda m, s: bf.step(bf.Scheme(0.01), s, m), TypeError, "step: a State was given"),
+    "scheme for model": (lambda m, s: bf.step(m, bf.Scheme(0.01), s), TypeError, "step: a Scheme was given"),
+    "u for state": (
+        lambda m, s: bf.step(bf.Scheme(0.01), m, jnp.zeros(1), s),
+        TypeError,
+        "step: an array was given where a State belongs",
+    ),
     "batch observed": (lambda m, s: bf.observe(m, many(s)), ValueError, r"observe: state.*\(2, 2, 3\).*vmap"),
     "batch of models": (lambda m, s: bf.rest(many(m)), ValueError, r"rest: model.*shape \(2, .*vmap"),
     "batch of positions": (

@@ -19,7 +19,7 @@ from backflip.learn.fit_quality import FitQuality, fit_quality
 from backflip.learn.least_squares import Problem, SearchState, advance, begin, is_first_order, look
 from backflip.learn.loop import Loop, Outcome, Row
 from backflip.learn.parameters import lay_out
-from backflip.learn.problem import check_optimizer, make_problem, scaled
+from backflip.learn.problem import check_functions, check_optimizer, make_problem, scaled
 from backflip.learn.recording import Recording, as_runs
 from backflip.learn.residual_cost import ResidualCost, Square
 from backflip.learn.starts import spread_starts
@@ -111,6 +111,7 @@ def identify(
     run at first, such as (10, 30), and all at last. `updates` is for each of these searches. With `folder`
     updates leave rows in log.jsonl and checkpoints, from which `resume` goes on.
     """
+    check_functions(scheme, theta_to_model)
     layout, free = lay_out(theta0)
     runs = as_runs(recorded)
     problem = make_problem(scheme, theta_to_model, layout, free, runs, sense, noise, cost, prior)

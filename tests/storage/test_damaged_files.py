@@ -199,3 +199,19 @@ def test_a_cleared_folder_is_empty_and_what_a_link_leads_to_is_left_as_it_was(tm
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not list(clear_folder(tmp_path / "new").iterdir())
+
+
+def test_a_fresh_run_does_not_go_on_with_what_a_link_leads_to(tmp_path):
+    from backflip.experiments.training import train_seeds
+
+    (tmp_path / "earlier" / "0").mkdir(parents=True)
+    (tmp_path / "earlier" / "0" / "checkpoint.npz").touch()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "seed").symlink_to(tmp_path / "earlier")
+
+    def train(s, folder, **_):
+        assert not folder.exists()
+        return None, None
+
+    train_seeds(tmp_path, 0, None, None, train, count=1)
+    assert (tmp_path / "earlier" / "0" / "checkpoint.npz").exists()

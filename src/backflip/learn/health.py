@@ -23,8 +23,8 @@ FULL = 0.99
 """of its torque: from here on a servo counts as saturated"""
 GROWS, FADES = 1e3, 1e-3
 """ratio of the gradient at the start to that at the end, from which on it is said to explode or vanish"""
-NORMAL, NORMAL_SERVO = 100.0, 3.0
-"""largest singular value of a step that is normal: with soft landings, and per 1/s of a servo's gain"""
+NORMAL, NORMAL_SERVO = 300.0, 3.0
+"""largest singular value of a step that is normal: at a landing, and per 1/s of a servo's gain"""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from backflip.experiments.base import Claim, Progress, read_result
 from backflip.experiments.quadruped import robot_runs as runs
+from backflip.storage.files import clear_folder
 
 NAME = "identify-robot"
 SUMMARY = "masses, inertias, lengths, friction and servo constants of a quadruped from its own sensors"
@@ -183,14 +184,11 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
 
 def _folder(out: Path, seed: int, resume: Path | None) -> Path:
     """Where searches leave their checkpoints: empty at first, or that of the run to go on with."""
-    import shutil
-
     folder = (resume or out) / "runs" / f"seed-{seed}"
     if resume and not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is nothing to resume here; is it the same seed?")
     if resume is None:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        clear_folder(folder)
     return folder
 
 

@@ -15,8 +15,8 @@ from backflip.model import Builder
 PAGE = Path(__file__).with_name("reference.md")
 HEAD = """# Reference
 
-Every public name, `import backflip as bf`, by what it is for, with its first sentence. `help(bf.step)` has the
-rest; so has [All docstrings](api.md) once `make docs` has built the pages.
+Every public name, `import backflip as bf`, by what it is for, with its first sentence. `help(bf.step)` has
+the rest; so has [All docstrings](api.md) once `make docs` has built the pages.
 """
 TITLES = {
     "backflip.model": "Describing",

@@ -138,3 +138,22 @@ def test_without_noise_a_trend_in_what_is_left_is_no_noise():
 def test_noise_that_was_overstated_is_mentioned():
     assert "smaller noise" in quality(np.ones(200), 0.01).findings[-1]
     assert quality(np.ones(200), 1.1).explained and not quality(np.ones(200), 5.0).explained
+
+
+def test_a_start_that_cannot_begin_is_passed_over():
+    b = bf.Builder(gravity=(0, 0, 0))
+    b.add_body("puck", bf.Sphere(0.1), mass=1.0)
+    b.add_force("puck", direction=(1, 0, 0))
+    b.add_sensor(bf.Position("puck"))
+    puck, scheme, u = b.build(), bf.Scheme(0.1), jnp.ones((10, 1))
+
+    def to_model(mass):
+        deaf = jnp.where(mass > 2.0, jax.lax.stop_gradient(mass), mass)  # nothing is learned from above 2 kg
+        return bf.replace(puck, mass={"puck": deaf})
+
+    seen = jax.vmap(bf.observe, (None, 0))(puck, bf.rollout(scheme, puck, bf.rest(puck), u).state)
+    recorded, guess = bf.Recording(seen, u), bf.bounds.positive(2.5)
+    with pytest.raises(ValueError, match="nothing in theta0 changes what is observed"):
+        bf.identify(scheme, to_model, guess, recorded, progress=QUIET)
+    theta, log = bf.identify(scheme, to_model, guess, recorded, starts=4, noise=0.01, progress=QUIET)
+    assert log.start_costs[0] == np.inf and float(theta) == pytest.approx(1, rel=1e-3)

@@ -104,7 +104,7 @@ def hopper() -> bf.Model:
     """A trunk on a leg of two links that nobody drives."""
     b = bf.Builder(planar=True)
     b.add_ground(friction=0.8)
-    b.add_body("trunk", bf.Box((0.3, 0.2, 0.2)), mass=5.0, position=(0, 0, 0.8))
+    b.add_body("trunk", bf.Sphere(0.15), mass=5.0, position=(0, 0, 0.8))
     b.add_body("leg", bf.Capsule(0.04, 0.4), mass=1.0, position=(0, 0, 0.4))
     b.add_hinge("hip", "trunk", "leg", position=(0, 0, 0.65), axis=(0, 1, 0))
     b.add_motor("hip")

@@ -36,6 +36,7 @@ from backflip.lanes import worker
 from backflip.lanes.kernel import kernel_ir
 from backflip.lanes.machine import _ENGINES as loaded
 from backflip.lanes.machine import Module, build, lane_count, load
+from backflip.lanes.target import target
 
 ROBOTS, CALLS, SAMPLES = 128, 20, 40
 PER_CYCLE = {"multiply": 2, "add": 2, "load": 2, "store": 1, "all": 6}
@@ -91,14 +92,14 @@ def kinds(line: str) -> Iterator[str]:
 def count(modules: list[Module]) -> Counter:
     """Instructions by kind."""
     assert "phi" not in modules[0].text.partition("@run(")[2].partition("\n}")[0], "a sweep was cut"
-    found: Counter = Counter()
+    counts: Counter = Counter()
     for module in modules:
-        text = worker.machine().emit_assembly(llvm.parse_assembly(module.text))
+        text = worker.generator(*target()).emit_assembly(llvm.parse_assembly(module.text))
         for part in parts(text, SWEEPS):
-            found["in sweeps"] += len(part.lines) * part.turns * (part.turns > 1)
+            counts["in sweeps"] += len(part.lines) * part.turns * (part.turns > 1)
             for line in part.lines:
-                found.update(dict.fromkeys(kinds(line), part.turns))
-    return found
+                counts.update(dict.fromkeys(kinds(line), part.turns))
+    return counts
 
 
 class Footprint(NamedTuple):
@@ -130,7 +131,7 @@ def footprint(modules: list[Module]) -> Footprint:
     repeat = function(REPEAT, "repeat", None, *[ctypes.c_uint64] * 3)
     seconds, i = 0.0, 0
     while address := next(filter(None, (e.get_function_address(f"piece{i}") for e in engines)), 0):
-        seconds += least(lambda address=address: repeat(address, start, TIMES)) / TIMES
+        seconds += best_time(lambda address=address: repeat(address, start, TIMES)) / TIMES
         i += 1
     return Footprint(code, size, seconds)
 
@@ -151,7 +152,7 @@ done: ret void
 
 def function(text: str, name: str, *types: Any) -> Callable[..., Any]:
     """A function of LLVM text: its result, then its arguments."""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), worker.machine())
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), worker.generator(*target()))
     engine.finalize_object()
     loaded.append(engine)
     return ctypes.CFUNCTYPE(*types)(engine.get_function_address(name))
@@ -182,10 +183,10 @@ done: ret i64 %y50
 }}"""
     run = function(text, "chain", ctypes.c_int64, ctypes.c_int64)
     turns = 200_000
-    return 100 * turns / least(lambda: run(turns))
+    return 100 * turns / best_time(lambda: run(turns))
 
 
-def least(run: Callable[[], Any]) -> float:
+def best_time(run: Callable[[], Any]) -> float:
     """[s] of the quickest of many runs: what others on the machine leave us at best."""
     seconds = []
     for _ in range(SAMPLES):
@@ -216,7 +217,7 @@ def main(out: Path) -> None:
         return jax.lax.scan(pull, states, None, length=CALLS)[0]
 
     hertz = clock()
-    found = {"clock_GHz": hertz / 1e9, "lanes": lane_count(), "per_cycle": PER_CYCLE}
+    figures = {"clock_GHz": hertz / 1e9, "lanes": lane_count(), "per_cycle": PER_CYCLE}
     for name, f in (("forward", forward), ("backward", backward)):
         *_, eqn = calls(jax.make_jaxpr(f)(states, u).jaxpr)
         shared = tuple(not b for b in eqn.params["batched"])
@@ -224,10 +225,10 @@ def main(out: Path) -> None:
         counted, passing = count(modules), footprint(modules)
         program = jax.jit(f)
         jax.block_until_ready(program(states, u))
-        seconds = least(lambda program=program: program(states, u)) / CALLS / ROBOTS
+        seconds = best_time(lambda program=program: program(states, u)) / CALLS / ROBOTS
         bounds = {kind: counted[kind] / most for kind, most in PER_CYCLE.items()}
         cycles = seconds * lane_count() * hertz
-        found[name] = {
+        figures[name] = {
             "instructions": dict(counted),
             "code_bytes": passing.code_bytes,
             "frame_bytes": passing.frame_bytes,
@@ -238,9 +239,15 @@ def main(out: Path) -> None:
             "least_cycles": max(bounds.values()),
             "bound_by": max(bounds, key=bounds.__getitem__),
         }
-    told = {"name": "kernels", "robot": "quadruped", "revision": revision(), "machine": machine(), **found}
-    write_text(out / "bench" / "kernels.json", json.dumps(told, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    record = {
+        "name": "kernels",
+        "robot": "quadruped",
+        "revision": revision(),
+        "machine": machine(),
+        **figures,
+    }
+    write_text(out / "bench" / "kernels.json", json.dumps(record, indent=1) + "\n")
+    print(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":

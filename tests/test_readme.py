@@ -1,9 +1,12 @@
 """Code on our pages runs: README.md and docs/, block after block, one namespace for each page."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from backflip import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.is_file()]
@@ -28,6 +31,41 @@ def test_code_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
     for line, code in blocks(page.read_text("utf-8")):
         # empty lines before the code make a traceback point at the page's own line
         exec(compile("\n" * line + code, str(page), "exec"), namespace)
+
+
+FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+OURS = r"(?:backflip|make) [a-z][^`\n]*"
+
+
+def commands(text: str) -> list[list[str]]:
+    """Words of every command of ours on a page: in a block, indented, or between backticks."""
+    shell = "\n".join(code for language, code in FENCED.findall(text) if language in ("", "bash"))
+    lines = re.findall(f"^{OURS}", shell, re.MULTILINE)
+    lines += re.findall(f"(?:^    |`)({OURS})", FENCED.sub("", text), re.MULTILINE)
+    return [shlex.split(line.partition("   ")[0], comments=True) for line in lines]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_commands_on_the_page_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for tool, *words in commands(page.read_text("utf-8")):
+        if tool == "make":
+            assert words[0] in targets, f"make {words[0]}"
+        else:
+            cli._parser().parse_args(words)
+
+
+def test_commands_are_seen_wherever_they_stand() -> None:
+    text = (
+        "backflip is\n```python\nx = 'y\n```\n```bash\nmake demo  # first\nls\n```\n"
+        "`make laws` and `backflip run a`\n\n    backflip list    all\n"
+    )
+    assert commands(text) == [
+        ["make", "demo"],
+        ["make", "laws"],
+        ["backflip", "run", "a"],
+        ["backflip", "list"],
+    ]
 
 
 def test_marked_blocks_are_left_out() -> None:

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Timer, current_thread, main_thread
+from types import FrameType
 from typing import Any
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -38,10 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, do, and translate what went wrong into a sentence and an exit code."""
     asked = _parser().parse_args(arguments)
     try:
-        with _leaving_at_once():
-            for module in asked.imports:
-                import_module(module)
-        return asked.do(asked)
+        with _on_interrupt(_stop):
+            with _on_interrupt(_leave):
+                for module in asked.imports:
+                    import_module(module)
+            return asked.do(asked)
     except (Refused, OSError) as reason:  # OSError: a full disk, a closed pipe
         print(f"backflip: {reason}", file=sys.stderr)
         return USAGE
@@ -63,22 +65,31 @@ def _is_unable(reason: ValueError) -> bool:
 
 
 @contextmanager
-def _leaving_at_once() -> Iterator[None]:
-    """Ctrl-C ends the process: raised inside an import, it can be lost, or crash what is half loaded."""
-
-    def leave(*_: object) -> None:
-        os.write(2, b"backflip: interrupted\n")
-        os._exit(INTERRUPTED)
-
+def _on_interrupt(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Ctrl-C calls this inside, unless somebody else has a say in it."""
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or current_thread() is not main_thread():
-        yield  # somebody else has a say
+    if before not in (signal.default_int_handler, _stop) or current_thread() is not main_thread():
+        yield
         return
-    signal.signal(signal.SIGINT, leave)
+    signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End the process: raised inside an import, an exception can be lost, or crash what is half loaded."""
+    os.write(2, b"backflip: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; a moment later if JAX is collecting garbage, where it would be lost."""
+    if frame and frame.f_code.co_name == "_xla_gc_callback":
+        Timer(0.01, signal.raise_signal, [number]).start()
+    else:
+        raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,6 +18,7 @@ from backflip.lanes import backend, set_backend
 from backflip.learn import (
     Cauchy,
     Certainty,
+    FitQuality,
     Health,
     Huber,
     Identified,
@@ -75,6 +76,7 @@ __all__ = [
     "Cylinder",
     "Distance",
     "Elman",
+    "FitQuality",
     "Friction",
     "Health",
     "Huber",

@@ -47,7 +47,7 @@ def gradients() -> str:
 
 def pairs() -> str:
     rows = [{k: v for k, v in pair.items() if k != "ok"} for pair in record("shapes")["pairs"]]
-    return shapes.table([shapes.Found(**row) for row in rows])
+    return shapes.table([shapes.Comparison(**row) for row in rows])
 
 
 def laws() -> str:

@@ -1,5 +1,8 @@
 """Networks start silent, have the sizes they say, and remember; any callable is a policy."""
 
+import copy
+import pickle
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -137,3 +140,21 @@ def test_a_clock_turns_at_its_frequency_and_is_played_at_once():
     assert signal.shape == (100, 2)
     np.testing.assert_allclose(signal[25], [0, -1], atol=1e-6)
     np.testing.assert_allclose(bf.open_loop(lambda x, _: (3 * x[:1], None), signal), 3 * signal[:, :1])
+
+
+@pytest.mark.parametrize("kind", [bf.MLP, bf.Elman, bf.GRU, bf.LSTM])
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_policies_can_be_pickled_and_copied(kind, duplicate):
+    policy = make(kind)
+    policy = eqx.tree_at(lambda p: p.top.weight, policy, jnp.ones((1, 8)))
+    twin = duplicate(policy)
+    x = jnp.array([0.3, -2.0])
+    assert jax.tree.structure(twin) == jax.tree.structure(policy)
+    np.testing.assert_array_equal(twin(x, twin.blank())[0], policy(x, policy.blank())[0])
+
+
+def test_an_activation_without_a_name_is_copied_as_it_is():
+    policy = bf.MLP(2, 1, (4,), key=KEY, activation=lambda x: 2 * x)
+    assert copy.deepcopy(policy).activation is policy.activation
+    own = bf.MLP(2, 1, (4,), key=KEY, activation=jnp.tanh)
+    assert pickle.loads(pickle.dumps(own)).activation is jnp.tanh

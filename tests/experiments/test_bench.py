@@ -30,12 +30,12 @@ def book(tmp_path: Path) -> bench.Book:
 
 def test_engines_are_sampled_in_turn_and_written_down(book):
     bench.measure([(CHAIN, *PEERS)], book, TINY, Progress(quiet=True))
-    kept = json.loads(book.path.read_text("utf-8"))["found"]
+    stored = json.loads(book.path.read_text("utf-8"))["found"]
     for job in (CHAIN, *PEERS):
-        assert len(kept[job.name]["samples"]) == 2 and min(kept[job.name]["samples"]) > 0
-        assert "failed" not in kept[job.name]
-    assert kept[CHAIN.name]["compile_seconds"] > 0
-    assert 0 < kept[PEERS[1].name]["gradient_norm"] < float("inf")
+        assert len(stored[job.name]["samples"]) == 2 and min(stored[job.name]["samples"]) > 0
+        assert "failed" not in stored[job.name]
+    assert stored[CHAIN.name]["compile_seconds"] > 0
+    assert 0 < stored[PEERS[1].name]["gradient_norm"] < float("inf")
 
 
 def test_what_the_book_has_is_not_measured_again(book, monkeypatch):
@@ -54,8 +54,8 @@ def test_what_the_book_has_is_not_measured_again(book, monkeypatch):
     monkeypatch.setattr(bench, "Worker", note)
     bench.measure([(CHAIN, PEERS[0])], again, TINY, Progress(quiet=True))
     assert started == [PEERS[0]]
-    assert again.found[CHAIN.name]["samples"] == [1.0, 2.0]
-    assert len(again.found[PEERS[0].name]["samples"]) == 2
+    assert again.measurements[CHAIN.name]["samples"] == [1.0, 2.0]
+    assert len(again.measurements[PEERS[0].name]["samples"]) == 2
 
 
 def test_a_book_of_something_else_is_refused(book):
@@ -69,38 +69,38 @@ def test_a_book_of_something_else_is_refused(book):
 def test_a_process_that_fails_says_why_and_the_others_go_on(book):
     broken = replace(PEERS[0], robot="nothing")
     bench.measure([(broken, PEERS[0])], book, TINY, Progress(quiet=True))
-    assert "nothing.xml" in book.found[broken.name]["failed"]
-    assert len(book.found[PEERS[0].name]["samples"]) == 2
+    assert "nothing.xml" in book.measurements[broken.name]["failed"]
+    assert len(book.measurements[PEERS[0].name]["samples"]) == 2
 
 
 def made_up(size) -> dict:
     """A book in which every job has figures: lanes takes 1 µs a step, the others a thousand times more."""
-    found = {}
+    measurements = {}
     for job in (job for race in plan(size) for job in race):
         slow = 1.0 if job.engine == "lanes" else 1000.0
         links = int(job.robot.split()[1]) if job.robot.startswith("chain") else 1
         each = 1e-6 * slow * links / job.cores * (2 if job.derives else 1)
         once = {"cold": 5.0, "warm": 2.0, "drift": 1e-4, "memory": 1e6 * job.steps**0.5}
         sample = once[job.what] if job.what in FIGURES else each * job.robots * job.steps
-        found[job.name] = {"job": vars(job), "samples": [sample] * 3, "compile_seconds": 0.1 * links}
-    return found
+        measurements[job.name] = {"job": vars(job), "samples": [sample] * 3, "compile_seconds": 0.1 * links}
+    return measurements
 
 
 def test_claims_follow_the_figures(tmp_path):
-    found = made_up(FULL)
-    told = claims(found, FULL.many, FULL.wide)
-    assert all(claim.ok for claim in told), [c for c in told if not c.ok]
-    found[Job("lanes", "forward", "quadruped", 128, 1).name]["samples"] = [128 * 50e-6 * FULL.steps]
-    wrong = {claim.name for claim in claims(found, FULL.many, FULL.wide) if not claim.ok}
+    measurements = made_up(FULL)
+    answer = claims(measurements, FULL.many, FULL.wide)
+    assert all(claim.ok for claim in answer), [c for c in answer if not c.ok]
+    measurements[Job("lanes", "forward", "quadruped", 128, 1).name]["samples"] = [128 * 50e-6 * FULL.steps]
+    wrong = {claim.name for claim in claims(measurements, FULL.many, FULL.wide) if not claim.ok}
     assert wrong == {"bench-forward-128-xla"}  # 20 times faster than XLA, asked 30
-    assert {"speed.png", "chains.png", "table1.png"} == set(report.draw(tmp_path, found, FULL))
+    assert {"speed.png", "chains.png", "table1.png"} == set(report.draw(tmp_path, measurements, FULL))
     assert all((tmp_path / file).stat().st_size > 1000 for file in ("speed.png", "chains.png", "table1.png"))
 
 
 def test_nothing_measured_is_nothing_claimed(capsys):
-    told = claims({}, FULL.many, FULL.wide)
-    assert len({c.name for c in told}) == len(told)
-    assert not any(claim.ok for claim in told) and all(claim.measured == "not measured" for claim in told)
+    answer = claims({}, FULL.many, FULL.wide)
+    assert len({c.name for c in answer}) == len(answer)
+    assert not any(claim.ok for claim in answer) and all(claim.measured == "not measured" for claim in answer)
     record = report.summary({}, FULL) | {"machine": machine(), "load_average": {"before": [0, 0, 0]}}
     report.show(record, FULL)
     assert "not measured" in capsys.readouterr().out
@@ -118,14 +118,14 @@ def test_the_machine_is_named():
 
 def test_the_command_prints_the_claims_and_tells_by_its_code(tmp_path, monkeypatch, capsys):
     def measure(races, book, size, progress):
-        book.found = made_up(size)
+        book.measurements = made_up(size)
 
     monkeypatch.setattr(bench, "measure", measure)
     assert cli.main(["bench", "--quick", "--json", "--out", str(tmp_path)]) == 0
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert told.keys() == {"ok", "claims"} and told["ok"] is True
-    assert all(c.keys() == {"name", "claim", "asked", "measured", "ok"} for c in told["claims"])
-    assert json.loads((tmp_path / "bench.json").read_text("utf-8"))["claims"] == told["claims"]
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert answer.keys() == {"ok", "claims"} and answer["ok"] is True
+    assert all(c.keys() == {"name", "claim", "asked", "measured", "ok"} for c in answer["claims"])
+    assert json.loads((tmp_path / "bench.json").read_text("utf-8"))["claims"] == answer["claims"]
     monkeypatch.setattr(bench, "measure", lambda *_: None)
     assert cli.main(["bench", "--quick", "--json", "--out", str(tmp_path)]) == 1
 

@@ -74,9 +74,9 @@ def record(name: str) -> dict:
 
 
 def test_the_stored_arm_reaches_its_target_with_both_time_steps():
-    error, fine, honest = measured(ARM)
+    error, fine, physical = measured(ARM)
     assert error == pytest.approx(record("arm-fixed")["errors"][0], abs=2e-3)
-    assert error <= 0.01 and fine <= 0.01 and honest
+    assert error <= 0.01 and fine <= 0.01 and physical
 
 
 def test_the_stored_gait_runs_upright_as_fast_as_asked():
@@ -94,5 +94,5 @@ def test_the_stored_arm_reaches_targets_that_it_never_saw():
 
 
 def test_a_quadruped_with_senses_walks_where_the_open_loop_falls():
-    falls, least = measured(SENSORS)
-    assert falls <= 1 and least < 0.6
+    falls, lowest = measured(SENSORS)
+    assert falls <= 1 and lowest < 0.6

@@ -6,7 +6,7 @@ import numpy as np
 import backflip as bf
 from backflip.experiments.quadruped import trot
 
-KICKING = trot.Trot(hip=0.35, knee=0.2, bend=-0.5, lead=2.4, lean=0.05, beat=0.4, early=0.2)
+KICKING = trot.Trot(hip=0.35, knee=0.2, bend=-0.5, lead=2.4, lean=0.05, beat=0.4, beat_lead=0.2)
 
 
 def test_a_network_plays_its_trot() -> None:

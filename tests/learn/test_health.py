@@ -1,11 +1,14 @@
 """The health report measures what it says, and its findings name what is wrong."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import backflip as bf
+from backflip.learn.nonfinite import NonFinite
 
 DT, STEPS = 0.01, 20
 SCHEME = bf.Scheme(DT, bf.PGS(sweeps=8))
@@ -30,12 +33,12 @@ def lever(max_torque: float) -> bf.Model:
     return b.build()
 
 
-def ride(model, measure, *pieces):
+def ride(model, measure, *hooks):
     """A cost of the states that a feedback `gain` on x leads to."""
 
     def cost(gain, key):
         policy = lambda x, memory: (gain * x[:1], memory)  # noqa: E731
-        return measure(bf.rollout(SCHEME, model, bf.rest(model), policy, steps=STEPS, hooks=pieces).state)
+        return measure(bf.rollout(SCHEME, model, bf.rest(model), policy, steps=STEPS, hooks=hooks).state)
 
     return cost
 
@@ -45,7 +48,9 @@ def test_a_free_body_keeps_its_gradient(puck):
     np.testing.assert_allclose(found.norm, np.ones(STEPS), rtol=1e-10)
     drift = np.linalg.svd([[1, DT], [0, 1]], compute_uv=False)[0]
     np.testing.assert_allclose(found.growth, drift, rtol=1e-6)
-    assert found.findings == ["nothing stands out"]
+    assert found.findings == [
+        "nothing stands out in this rollout; give log=... to have the training looked at too"
+    ]
 
 
 def test_a_faded_gradient_is_seen_to_shrink(puck):
@@ -64,7 +69,7 @@ def test_a_gradient_that_breaks_is_dated(puck):
     # the root has no slope at 0, where the puck still is after step 4
     found = bf.health(ride(puck, lambda s: jnp.sqrt(s.p_WB[4, 0, 0] ** 2)), jnp.array(1.0), KEY)
     np.testing.assert_array_equal(np.isfinite(found.norm), np.arange(STEPS) > 4)
-    assert found.findings[0] == "the gradient is not finite before step 5"
+    assert found.findings[0].startswith("the gradient is not finite before step 5: look for")
 
 
 def test_a_cost_that_does_not_look_is_told_so(puck):
@@ -93,3 +98,80 @@ def test_without_servos_there_is_no_share_of_them(puck):
 def test_a_cost_without_a_rollout_has_no_health():
     with pytest.raises(ValueError, match="did not call rollout"):
         bf.health(lambda gain, key: gain**2, jnp.array(1.0), KEY)
+
+
+def hopper() -> bf.Model:
+    """A trunk on a leg of two links that nobody drives."""
+    b = bf.Builder(planar=True)
+    b.add_ground(friction=0.8)
+    b.add_body("trunk", bf.Box((0.3, 0.2, 0.2)), mass=5.0, position=(0, 0, 0.8))
+    b.add_body("leg", bf.Capsule(0.04, 0.4), mass=1.0, position=(0, 0, 0.4))
+    b.add_hinge("hip", "trunk", "leg", position=(0, 0, 0.65), axis=(0, 1, 0))
+    b.add_motor("hip")
+    return b.build()
+
+
+def log_of(validation, best_update, norm=1.0):
+    """A training of 2,500 updates, of which the cost of every tenth is known."""
+    rows = [{"update": i, "cost": 1.0, "norm": norm if i % 50 == 7 else 1.0} for i in range(2500)]
+    for row, value in zip(rows[::10], validation, strict=False):
+        row["validation"] = value
+    return bf.Log(rows, None, best_update, float(np.min(validation)))
+
+
+def test_a_training_that_failed_is_never_called_healthy():
+    """A hopper that falls, whose training has not improved for 2,000 updates."""
+    model, scheme = hopper(), bf.Scheme(0.02, bf.PGS(sweeps=10))
+
+    def cost(push, key):
+        return -bf.rollout(scheme, model, bf.rest(model), jnp.full((60, 1), push)).last.p_WB[0, 0]
+
+    found = bf.health(cost, jnp.array(3.0), KEY, log=log_of([2.0, 1.0, 1.5], 500))
+    assert found.fall is not None and found.fall.body == "trunk" and 5 < found.fall.step < 50
+    report = found.report()
+    assert '"trunk" is on the floor from step' in report and "no improvement for 2,000 updates" in report
+    assert "nothing stands out" not in report
+    assert report.splitlines()[-1] == f"next: {found.next_step}" and found.next_step
+    before = bf.health(cost, jnp.array(0.0), KEY)
+    assert before.fall is None and before.growth.max() < before.normal_growth
+
+
+def test_a_steep_step_is_dated_and_what_is_normal_is_said(puck):
+    usual = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0]), jnp.array(0.0), KEY)
+    steep = dataclasses.replace(usual, growth=np.where(usual.sampled == 7, 636.0, usual.growth))
+    assert "step 7 multiplies a small change by 636, where up to 300 is normal" in steep.findings[0]
+    assert "more sweeps" in steep.next_step
+
+
+@pytest.mark.parametrize("gain", [5.0, 20.0])
+def test_servos_of_any_gain_are_normal(gain):
+    b = bf.Builder()
+    b.add_body("rod", bf.Capsule(0.05, 0.5), mass=1.0)
+    b.add_hinge("pivot", "world", "rod", position=(0, 0, 0.3), axis=(0, 1, 0))
+    b.add_servo("pivot", gain=gain, max_velocity=5.0, max_torque=100.0)
+    model = b.build()
+
+    def cost(target, key):
+        return bf.rollout(SCHEME, model, bf.rest(model), jnp.full((5, 1), target)).last.w_WB[0, 1]
+
+    found = bf.health(cost, jnp.array(0.1), KEY)
+    assert gain / 2 < found.growth.max() < found.normal_growth, "joints that are held do not count"
+
+
+def test_the_log_is_read(puck):
+    rollout = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0]), jnp.array(0.0), KEY)
+
+    def findings(*training):
+        return " ".join(dataclasses.replace(rollout, log=log_of(*training)).findings)
+
+    assert findings(np.linspace(2, 1, 250), 2490) == "nothing stands out in this rollout"
+    assert "from 2 to 1.99 only: begin with an easier task" in findings([2.0, 1.99], 2490)
+    assert "no improvement for 1,900 updates" in findings([2.0, 1.0], 600)
+    assert "300 times as long as those around it" in findings(np.linspace(2, 1, 250), 2490, 300.0)
+
+
+def test_weights_that_do_not_stay_finite_are_reported(puck):
+    rollout = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0]), jnp.array(0.0), KEY)
+    skipped = [NonFinite(i, 0, 3, "state") for i in range(100)]
+    log = dataclasses.replace(log_of(np.linspace(2, 1, 250), 2490), skipped=skipped)
+    assert "100 of 2500 updates were skipped" in dataclasses.replace(rollout, log=log).findings[0]

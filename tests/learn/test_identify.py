@@ -268,6 +268,13 @@ def test_mistakes_are_told_kindly(what):
         do()
 
 
+def test_swapped_arguments_are_named():
+    with pytest.raises(TypeError, match="a function was given where a Scheme belongs"):
+        bf.identify(to_model, SCHEME, guess(), GOOD)
+    with pytest.raises(TypeError, match="a dict was given where theta_to_model belongs"):
+        bf.identify(SCHEME, guess(), to_model, GOOD)
+
+
 def test_all_that_could_be_scaled_together_are_named_however_little_some_show():
     u, v, w = np.random.default_rng(0).normal(size=(3, 50))
     J = np.stack([10 * u, -10 * u + 0.1 * v, -0.1 * v, w], -1).astype(np.float32)

@@ -143,3 +143,69 @@ def test_memory_of_a_gradient_grows_slowly_beyond_a_thousand_steps(pendulum):
 
     few, many = bytes_for(1000), bytes_for(10_000)
     assert many < 2.5 * few
+
+
+def test_a_trajectory_has_its_start(cart):
+    start = bf.rest(cart, positions={"pivot": 0.3})
+    path = jax.jit(lambda: bf.rollout(SCHEME, cart, start, steps=4))()
+    assert_same(path.start, start)
+    assert path.from_start.p_WB.shape == (5, 2, 3)
+    assert_same(jax.tree.map(lambda x: x[0], path.from_start), start)
+    assert_same(jax.tree.map(lambda x: x[1:], path.from_start), path.state)
+    two = jax.tree.map(lambda x: jnp.stack([x, x]), start)
+    batch = jax.vmap(lambda s: bf.rollout(SCHEME, cart, s, steps=4).from_start)(two)
+    assert batch.p_WB.shape == (2, 5, 2, 3)
+
+
+def go(cart, policy, **options):
+    return bf.rollout(SCHEME, cart, bf.rest(cart), policy, **({"steps": 3} | options))
+
+
+KEY = jax.random.key(0)
+WRONG = {
+    "too wide": (bf.MLP(5, 1, (4,), key=KEY), r"fails on an observation of shape \(2,\) and no memory"),
+    "too many outputs": (bf.MLP(2, 3, (4,), key=KEY), r"u of shape \(3,\); this model has 1 actuators"),
+    "one argument": (lambda observation: observation[:1], "fails on .* policy is policy"),
+    "no memory returned": (lambda observation, memory: observation[:1], r"return \(u, memory\)"),
+    "memory never started": (
+        lambda o, m: (o[:1], o),
+        r"given no memory and returned a memory of shape \(2,\)",
+    ),
+    "memory not started": (
+        lambda o, m: (o[:1] + m, m),
+        "no memory: .*starts as memory=..., or as its method blank",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_policy_that_does_not_fit_is_named_at_once(cart, what):
+    policy, message = WRONG[what]
+    with pytest.raises(ValueError, match=f"rollout: the policy .*{message}"):
+        go(cart, policy)
+
+
+def test_a_memory_of_another_size_is_refused(cart):
+    policy = bf.Elman(2, 1, 4, key=KEY)
+    with pytest.raises(
+        ValueError, match=r"fails on an observation of shape \(2,\) and a memory of shape \(7,\)"
+    ):
+        go(cart, policy, memory=jnp.zeros(7))
+
+
+@pytest.mark.parametrize("steps", [None, 2.5, -1, "3"])
+def test_steps_are_a_whole_number(cart, steps):
+    with pytest.raises(ValueError, match="rollout: steps is"):
+        go(cart, None, steps=steps)
+
+
+def test_swapped_arguments_and_batches_are_refused(cart):
+    state = bf.rest(cart)
+    with pytest.raises(TypeError, match="a Model was given where a Scheme belongs; mind the order"):
+        bf.rollout(cart, SCHEME, state, steps=3)
+    with pytest.raises(TypeError, match="a State was given where a Model belongs"):
+        bf.rollout(SCHEME, state, cart, steps=3)
+    with pytest.raises(TypeError, match="a Model was given where a policy belongs"):
+        bf.rollout(SCHEME, cart, state, cart, steps=3)
+    with pytest.raises(ValueError, match=r"state.p_WB has shape \(5, 2, 3\).*jax.vmap"):
+        bf.rollout(SCHEME, cart, jax.tree.map(lambda x: jnp.stack([x] * 5), state), steps=3)

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.test_util import check_grads
 
 import backflip as bf
 from backflip.sense import reading_sizes
@@ -129,3 +130,47 @@ def test_readings_come_in_the_order_sensors_were_added_and_joints_give_their_coo
     read = observe(model, bf.rest(model, jnp.array([0.0, 0.4, 0.25])))
     arm = [-np.sin(0.4), 0, -np.cos(0.4)]
     np.testing.assert_allclose(read, [0.25, *arm, 0, 0.4, 0], atol=1e-14)
+
+
+def stack() -> bf.Model:
+    """A ball on another, which lies on the ground."""
+    b = bf.Builder()
+    b.add_body("lower", bf.Sphere(0.1), mass=3.0, position=(0, 0, 0.1))
+    b.add_body("upper", bf.Sphere(0.1), mass=2.0, position=(0, 0, 0.3))
+    b.add_ground()
+    b.add_sensor(bf.ContactForce("lower"))
+    return b.build()
+
+
+def test_the_force_of_a_pair_is_known_by_name_and_answers_with_its_opposite():
+    model = stack()
+    run = jax.jit(lambda s: jax.lax.fori_loop(0, 100, lambda _, s: bf.step(bf.Scheme(0.005), model, s), s))
+    state = run(bf.rest(model))
+    np.testing.assert_allclose(bf.contact_force(model, state, "lower", "ground"), [0, 0, 5 * G], atol=1e-2)
+    on_upper = bf.contact_force(model, state, "upper", "lower")
+    np.testing.assert_allclose(on_upper, [0, 0, 2 * G], atol=1e-2)
+    np.testing.assert_allclose(bf.contact_force(model, state, "lower", "upper"), -on_upper)
+    both = bf.contact_force(model, state, "lower", "ground") - on_upper
+    np.testing.assert_allclose(bf.readings(model, state)["ContactForce(lower)"], both, atol=1e-12)
+
+    def f(force):
+        changed = bf.replace(model, state, force=force)
+        return jnp.sin(bf.contact_force(model, changed, "lower", "ground") / 10).sum()
+
+    check_grads(f, (state.force,), order=1, modes=("rev",), eps=1e-4)
+    with pytest.raises(ValueError, match='unknown shape "lowe"; did you mean "lower"'):
+        bf.contact_force(model, state, "lowe", "ground")
+    with pytest.raises(ValueError, match='"ground" and "ground" never touch'):
+        bf.contact_force(model, state, "ground", "ground")
+
+
+def test_gradients_of_readings_are_central_differences(known):
+    model, state, _ = known
+
+    def f(p, w, place):
+        changed = bf.replace(model, sensors={"IMU(one)": {"position": place}})
+        moved = bf.replace(changed, state, p_WB={"one": p}, w_WB={"one": w})
+        return sum(jnp.sin(x).sum() for x in bf.readings(changed, moved).values())
+
+    at = (state.p_WB[0], state.w_WB[0], jnp.array([0.1, 0.2, 0.3]))
+    check_grads(f, at, order=1, modes=("rev",), eps=1e-5, rtol=1e-5)

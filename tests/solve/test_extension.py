@@ -19,16 +19,16 @@ class Jacobi(bf.Solver):
     gradient: bf.Unrolled = eqx.field(static=True, default=bf.Unrolled())
 
     def solve(self, rows, delassus, velocity):
-        A, s = delassus.factor @ delassus.factor.T + jnp.diag(rows.softness), rows.lower.shape[0]
+        A = delassus.factor @ delassus.factor.T + jnp.diag(rows.softness)
         row_sum = jnp.where(jnp.diagonal(A) > rows.min_diagonal, jnp.sum(jnp.abs(A), -1), jnp.inf)
-        mu = jnp.concatenate([x.reshape(-1) for x in rows.friction])
 
         def sweep(impulse, _):
             w = A @ impulse + velocity - rows.target
-            scalar = jnp.clip((impulse - w / row_sum)[:s], rows.lower, rows.upper)
-            contact, sliding, size = (x[s:].reshape(-1, 3) for x in (impulse, w, row_sum))
-            normal = jnp.maximum(contact[:, 0] - sliding[:, 0] / size[:, 0], 0)
-            tangent = self.friction.update(contact[:, 1:], sliding[:, 1:], size[:, 1:], mu * normal)
+            scalar = jnp.clip((impulse - w / row_sum)[: rows.layout.scalars], rows.lower, rows.upper)
+            contact, w, sums = (rows.layout.by_contact(x) for x in (impulse, w, row_sum))
+            normal = jnp.maximum(contact[:, 0] - w[:, 0] / sums[:, 0], 0)
+            bound = rows.friction * normal
+            tangent = self.friction.update(contact[:, 1:], w[:, 1:], sums[:, 1:], bound)
             contact = jnp.concatenate([normal[:, None], tangent], -1)
             return jnp.concatenate([scalar, contact.reshape(-1)]), None
 

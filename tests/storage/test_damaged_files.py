@@ -104,7 +104,7 @@ def test_what_is_too_large_is_never_unpacked(tmp_path, monkeypatch):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nothing.npz"):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npz"):
         bf.load_weights(tmp_path / "nothing.npz", TREE)
 
 
@@ -140,7 +140,9 @@ def test_a_bad_line_of_a_log_costs_one_row_and_is_reported(tmp_path):
     lines = [json.dumps({"update": i, "cost": 1.0}) for i in range(5)]
     lines[2] = lines[2][:-4] + "\xff"
     (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n", encoding="latin-1")
-    with pytest.warns(UserWarning, match=r"log\.jsonl: cannot read line 3; 1 of 5 rows are missing \(update 2"):
+    with pytest.warns(
+        UserWarning, match=r"log\.jsonl: cannot read line 3; 1 of 5 rows are missing \(update 2"
+    ):
         book = Logbook(tmp_path, done=5)
     book.close()
     assert [row["update"] for row in book.rows] == [0, 1, 3, 4]
@@ -197,3 +199,19 @@ def test_a_cleared_folder_is_empty_and_what_a_link_leads_to_is_left_as_it_was(tm
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not list(clear_folder(tmp_path / "new").iterdir())
+
+
+def test_a_fresh_run_does_not_go_on_with_what_a_link_leads_to(tmp_path):
+    from backflip.experiments.training import train_seeds
+
+    (tmp_path / "earlier" / "0").mkdir(parents=True)
+    (tmp_path / "earlier" / "0" / "checkpoint.npz").touch()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "seed").symlink_to(tmp_path / "earlier")
+
+    def train(s, folder, **_):
+        assert not folder.exists()
+        return None, None
+
+    train_seeds(tmp_path, 0, None, None, train, count=1)
+    assert (tmp_path / "earlier" / "0" / "checkpoint.npz").exists()

@@ -1,4 +1,4 @@
-"""Joints of the tree closed at the end of a step: bodies move by what is left open."""
+"""Joints of the tree closed at the end of a step: bodies move by what is left of their error."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ def close(model: Model, bodies: Bodies, at: Motion) -> Motion:
     """`at` with the anchors of every tree joint brought together, from the roots outwards.
 
     A kick at mid-step changes how bodies curve away from their joints in the second half, by ½ h² of the
-    change: a millimetre where a servo starts a leg. Trees that hang from nothing keep their centre of mass
+    change: a millimetre where a servo starts a leg. Floating trees keep their centre of mass
     and both momenta.
     """
     facts = model.topology
@@ -25,18 +25,18 @@ def close(model: Model, bodies: Bodies, at: Motion) -> Motion:
         if group.kind:
             kind = joints[group.kind]
             place = kind.at(group.joints)
-            open_ = jnp.asarray(group.signs, at.p.dtype)[:, None] * kind.error[place, :3]
+            error = jnp.asarray(group.signs, at.p.dtype)[:, None] * kind.error[place, :3]
             parents = np.array(group.parents)
             carried = jnp.where(parents[:, None] == WORLD, 0, shift[parents])
-            shift = shift.at[np.array(group.bodies)].set(carried - open_)
+            shift = shift.at[np.array(group.bodies)].set(carried - error)
     moved = at.p + shift
-    for tree in _loose_trees(facts):
+    for tree in _floating_trees(facts):
         at, moved = _keep_momenta(bodies, at, moved, tree, facts.planar)
     return at._replace(p=moved)
 
 
-def _loose_trees(facts: Topology) -> list[np.ndarray]:
-    """The bodies of each tree of several bodies that hangs from nothing."""
+def _floating_trees(facts: Topology) -> list[np.ndarray]:
+    """The bodies of each floating tree of several bodies."""
     root = {WORLD: WORLD}
     for group in facts.groups:
         for body, parent, joint in zip(group.bodies, group.parents, group.joints, strict=True):
@@ -50,17 +50,17 @@ def _keep_momenta(
 ) -> tuple[Motion, Array]:
     """Bring a tree back as a whole to where its centre of mass was, and turn it as its spin requires."""
     mass, before = bodies.mass[tree], at.p[tree]
-    share = mass / jnp.sum(mass)
-    p = moved[tree] - share @ (moved[tree] - before)
-    arm = p - share @ p
-    round_arm = dot(arm, arm)[:, None, None] * jnp.eye(3, dtype=p.dtype) - outer(arm, arm)
-    inertia = jnp.sum(inertias(bodies, at.R)[tree] + mass[:, None, None] * round_arm, 0)
+    fraction = mass / jnp.sum(mass)
+    p = moved[tree] - fraction @ (moved[tree] - before)
+    arm = p - fraction @ p
+    steiner = dot(arm, arm)[:, None, None] * jnp.eye(3, dtype=p.dtype) - outer(arm, arm)
+    inertia = jnp.sum(inertias(bodies, at.R)[tree] + mass[:, None, None] * steiner, 0)
     lost = mass @ cross(before - p, at.v[tree])
-    turn = _about_y(inertia, lost) if planar else matvec(inverse3(inertia), lost)
+    turn = _spin_about_y(inertia, lost) if planar else matvec(inverse3(inertia), lost)
     at = at._replace(v=at.v.at[tree].add(cross(turn, arm)), w=at.w.at[tree].add(turn))
     return at, moved.at[tree].set(p)
 
 
-def _about_y(inertia: Array, momentum: Array) -> Array:
+def _spin_about_y(inertia: Array, momentum: Array) -> Array:
     """[rad/s] spin (3,) that a planar tree needs for a momentum."""
     return jnp.eye(3, dtype=momentum.dtype)[1] * (momentum[1] / inertia[1, 1])

@@ -1,4 +1,4 @@
-"""Where bodies touch: a fixed list of candidates, each at the instant it strikes."""
+"""Where bodies touch: a fixed list of candidate contacts, each at its time of impact."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.motion import Motion
-from backflip.geometry import Touch
 from backflip.math import cross, dot, matmul, matvec, rotate, safe_divide, unit
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
+from backflip.model.facts import PairGroup
 from backflip.solve.unilateral import MIN_APPROACH_SPEED
 
-INSTANTS = 2
-"""Newton steps towards the instant of contact of curved shapes; the error squares with each."""
+IMPACT_ITERATIONS = 2
+"""Newton steps towards the time of impact of curved shapes; the error squares with each."""
 
 
 class Contacts(NamedTuple):
@@ -25,7 +25,7 @@ class Contacts(NamedTuple):
     b: np.ndarray
     """(k,) bodies; −1 is the world"""
     gap: Array
-    """(k,) [m] at mid-step, as a straight line through the instant of contact has it"""
+    """(k,) [m] at mid-step, extrapolated from the time of impact"""
     normal: Array
     """(k, 3) unit, from a to b, in W"""
     arm_A: Array
@@ -71,53 +71,72 @@ def _materials(model: Model, i: np.ndarray, k: np.ndarray) -> tuple[Array, Array
     )
 
 
-def _collide_group(model, bodies, at, dt, group) -> tuple[Array, Array, Array, Array]:
+def _collide_group(
+    model: Model, bodies: Bodies, at: Motion, dt: float, group: PairGroup
+) -> tuple[Array, Array, Array, Array]:
     """Gap, normal and arms of all pairs of one group, flattened to (m·count, ...)."""
-    between = jax.vmap(group.pair.collide)
+    curved = group.count == 1 and not group.kinds[0].endless
+    lead_time = jnp.zeros(len(group.pairs), at.p.dtype)
+    near = _look(model, bodies, at, group, lead_time, False)
+    gap = near.gap
+    if curved:
+        # the normal of curved shapes moves as they do: look again at the time of impact
+        h = dt / 2
+        rate = near.rate()[:, 0]
+        hits = (rate < -MIN_APPROACH_SPEED) & (near.gap[:, 0] + h * rate < 0)
+        for _ in range(IMPACT_ITERATIONS):
+            ahead = safe_divide(near.gap[:, 0], jnp.where(hits, rate, -1), MIN_APPROACH_SPEED)
+            lead_time = jnp.where(hits, jnp.clip(lead_time + ahead, -h, h), 0)
+            near = _look(model, bodies, at, group, lead_time, True)
+            rate = near.rate()[:, 0]
+        gap = near.gap + (rate * lead_time)[:, None]
+    normal, arm_A, arm_B = (x.reshape(-1, 3) for x in (near.normal, near.arm_A, near.arm_B))
+    return gap.reshape(-1), normal, arm_A, arm_B
+
+
+class _Near(NamedTuple):
+    """Candidates (m, count) of the pairs of a group at some time."""
+
+    gap: Array
+    """(m, count) [m]"""
+    normal: Array
+    arm_A: Array
+    arm_B: Array
+    """(m, count, 3)"""
+    twist_A: Array
+    twist_B: Array
+    """(m, 6)"""
+
+    def rate(self) -> Array:
+        """(m, count) [m/s] of the gap."""
+        v_A, v_B = (
+            twist[:, None, :3] + cross(twist[:, None, 3:], arm)
+            for twist, arm in ((self.twist_A, self.arm_A), (self.twist_B, self.arm_B))
+        )
+        return dot(self.normal, v_B - v_A)
+
+
+def _look(
+    model: Model, bodies: Bodies, at: Motion, group: PairGroup, lead_time: Array, turning: bool
+) -> _Near:
+    """Candidates `lead_time` (m,) [s] before mid-step; bodies move back, and turn back if `turning`."""
     i, k = np.array(group.pairs).T
-    form_a, form_b = model.forms(i), model.forms(k)
     body = np.array([s.body for s in model.topology.shapes])
     p, R = with_world(at.p, at.R)
-    still = jnp.zeros((1, 3), at.p.dtype)
-    v, w = jnp.concatenate([at.v, still]), jnp.concatenate([at.w, still])
+    twist = jnp.concatenate([at.twist, jnp.zeros((1, 6), at.p.dtype)])
+    back = lead_time[:, None]
 
-    def touch(early: Array) -> tuple[Touch, Array, Array]:
-        """Contacts `early` (m,) [s] before mid-step, and where the two bodies were."""
+    def place(shapes: np.ndarray) -> tuple[Array, Array, Array]:
+        b = body[shapes]
+        p_WB = p[b] - back * twist[b, :3]
+        R_WB = rotate(-back * twist[b, 3:], R[b]) if turning else R[b]
+        return p_WB, p_WB + matvec(R_WB, bodies.p_CS[shapes]), matmul(R_WB, model.R_BS[shapes])
 
-        def place(shapes: np.ndarray) -> tuple[Array, Array, Array]:
-            b = body[shapes]
-            back = early[:, None]
-            p_WB = p[b] - back * v[b]
-            R_WB = rotate(-back * w[b], R[b]) if moving else R[b]
-            return p_WB, p_WB + matvec(R_WB, bodies.p_CS[shapes]), matmul(R_WB, model.R_BS[shapes])
-
-        p_A, p_WA, R_WA = place(i)
-        p_B, p_WB, R_WB = place(k)
-        return between(form_a, p_WA, R_WA, form_b, p_WB, R_WB), p_A, p_B
-
-    def rate(found: Touch, p_A: Array, p_B: Array) -> Array:
-        """Gap rate (m, count) [m/s]."""
-        arm_A, arm_B = found.point - p_A[:, None], found.point - p_B[:, None]
-        v_A = v[body[i]][:, None] + cross(w[body[i]][:, None], arm_A)
-        v_B = v[body[k]][:, None] + cross(w[body[k]][:, None], arm_B)
-        return dot(found.normal, v_B - v_A)
-
-    moving = group.count == 1 and not group.kinds[0].endless
-    early = jnp.zeros(len(i), at.p.dtype)
-    found, p_A, p_B = touch(early)
-    if moving:
-        # the normal of curved shapes moves as they do: look again at the instant they strike
-        h = dt / 2
-        speed = rate(found, p_A, p_B)[:, 0]
-        hits = (speed < -MIN_APPROACH_SPEED) & (found.gap[:, 0] + h * speed < 0)
-        for _ in range(INSTANTS):
-            ahead = safe_divide(found.gap[:, 0], jnp.where(hits, speed, -1), MIN_APPROACH_SPEED)
-            early = jnp.where(hits, jnp.clip(early + ahead, -h, h), 0)
-            found, p_A, p_B = touch(early)
-            speed = rate(found, p_A, p_B)[:, 0]
-        found = found._replace(gap=found.gap + (speed * early)[:, None])
-    arm_A, arm_B = (found.point - p[:, None] for p in (p_A, p_B))
-    return found.gap.reshape(-1), found.normal.reshape(-1, 3), arm_A.reshape(-1, 3), arm_B.reshape(-1, 3)
+    p_A, *X_A = place(i)
+    p_B, *X_B = place(k)
+    touch = jax.vmap(group.pair.collide)(model.forms(i), *X_A, model.forms(k), *X_B)
+    arm_A, arm_B = touch.point - p_A[:, None], touch.point - p_B[:, None]
+    return _Near(touch.gap, touch.normal, arm_A, arm_B, twist[body[i]], twist[body[k]])
 
 
 def tangents(normal: Array) -> tuple[Array, Array]:
@@ -140,9 +159,10 @@ def contact_forces(model: Model, bodies: Bodies, at: Motion, force: Array) -> Ar
 
 def force_of_contacts(model: Model, bodies: Bodies, at: Motion, force: Array) -> Array:
     """(k, 3) [N] mean force of every candidate contact on its second shape over the last step, in W."""
-    touch = collide(model, bodies, at._replace(v=jnp.zeros_like(at.v), w=jnp.zeros_like(at.w)), 1.0)
-    if touch is None:
+    still = at._replace(v=jnp.zeros_like(at.v), w=jnp.zeros_like(at.w))
+    contacts = collide(model, bodies, still, 1.0)
+    if contacts is None:
         return jnp.zeros((0, 3), at.p.dtype)
     along = model.topology.layout.by_contact(force)
-    first, second = tangents(touch.normal)
-    return along[:, :1] * touch.normal + along[:, 1:2] * first + along[:, 2:] * second
+    first, second = tangents(contacts.normal)
+    return along[:, :1] * contacts.normal + along[:, 1:2] * first + along[:, 2:] * second

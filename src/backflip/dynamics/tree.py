@@ -70,8 +70,8 @@ def branches_of(
         apart = at.p[index] - jnp.where(parents[:, None] == WORLD, 0, at.p[parents])
         branch = Branch(index, parents, apart, S, U, root, gram(transpose(root)), here, bias)
         if branch.hung:
-            left = here - gram(matmul(U, transpose(root))) if S.shape[-1] else here
-            inertia = inertia.at[parents].add(_carry_inertia(left, apart))
+            projected = here - gram(matmul(U, transpose(root))) if S.shape[-1] else here
+            inertia = inertia.at[parents].add(_carry_inertia(projected, apart))
         branches.append(branch)
     return tuple(reversed(branches))
 
@@ -103,7 +103,7 @@ def _shift(twist: Array, arm: Array) -> Array:
 
 
 def _shift_wrench(wrench: Array, arm: Array) -> Array:
-    """A wrench acting at `arm` from a point, as felt at that point."""
+    """A wrench acting at `arm` from a point, as it acts at that point."""
     f, t = wrench[..., :3], wrench[..., 3:]
     return jnp.concatenate([f, t + cross(arm, f)], -1)
 
@@ -117,7 +117,7 @@ def _spatial(bodies: Bodies, inertia: Array) -> Array:
 
 
 def _carry_inertia(I: Array, d: Array) -> Array:
-    """Xᵀ I X: inertia at a child, d from the parent, as the parent feels it."""
+    """Xᵀ I X: inertia at a child, d from the parent, at the parent."""
     A, B, C = I[..., :3, :3], I[..., :3, 3:], I[..., 3:, 3:]
     D = skew(d)
     B_moved = B - matmul(A, D)
@@ -128,21 +128,21 @@ def _carry_inertia(I: Array, d: Array) -> Array:
 
 def velocities(branches: tuple[Branch, ...], momentum: Array, effort: list[Array]) -> Array:
     """Twists (n, 6) for body momenta (n, 6), joints closed; `effort` (k, f) by branch: joint impulses."""
-    pulls = []
+    rates = []
     for i, branch in reversed(list(enumerate(branches))):
         h = momentum[branch.bodies]
-        pull = matvec(branch.D_inverse, vecmat(h, branch.S) + effort[i])
+        rate = matvec(branch.D_inverse, vecmat(h, branch.S) + effort[i])
         if branch.hung:
-            q = pull - matvec(branch.D_inverse, vecmat(branch.bias, branch.U))
-            left = h - matvec(branch.inertia, branch.bias) - matvec(branch.U, q)
-            momentum = momentum.at[branch.parents].add(_shift_wrench(left, branch.apart))
-        pulls.append(pull)
+            q = rate - matvec(branch.D_inverse, vecmat(branch.bias, branch.U))
+            passed = h - matvec(branch.inertia, branch.bias) - matvec(branch.U, q)
+            momentum = momentum.at[branch.parents].add(_shift_wrench(passed, branch.apart))
+        rates.append(rate)
     twist = jnp.zeros_like(momentum)
-    for branch, pull in zip(branches, reversed(pulls), strict=True):
+    for branch, rate in zip(branches, reversed(rates), strict=True):
         carried = branch.bias
         if branch.hung:
             carried = carried + _shift(twist[branch.parents], branch.apart)
-        q = pull - matvec(branch.D_inverse, vecmat(carried, branch.U))
+        q = rate - matvec(branch.D_inverse, vecmat(carried, branch.U))
         twist = twist.at[branch.bodies].set(carried + matvec(branch.S, q))
     return twist
 
@@ -150,13 +150,13 @@ def velocities(branches: tuple[Branch, ...], momentum: Array, effort: list[Array
 def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
     """Twists (r, n, 6) that impulses `wrench` (r, n, 6) cause with all joints holding: M⁻¹ wrench."""
     twist = jnp.zeros_like(wrench)
-    for branch, felt in zip(branches, _felt(branches, wrench), strict=True):
-        pull = matvec(branch.D_inverse, felt)
+    for branch, impulse in zip(branches, _joint_impulses(branches, wrench), strict=True):
+        rate = matvec(branch.D_inverse, impulse)
         if not branch.hung:
-            here = matvec(branch.S, pull)
+            here = matvec(branch.S, rate)
         else:
             carried = _shift(twist[:, branch.parents], branch.apart)
-            q = pull - matvec(branch.D_inverse, vecmat(carried, branch.U))
+            q = rate - matvec(branch.D_inverse, vecmat(carried, branch.U))
             here = carried + matvec(branch.S, q)
         twist = twist.at[:, branch.bodies].set(here)
     return twist
@@ -165,21 +165,21 @@ def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
 def delassus(branches: tuple[Branch, ...], J: Array) -> Delassus:
     """J M⁻¹ Jᵀ with all joints holding, from the inward pass alone.
 
-    Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t = Σ |root t|², t (f,) what a row's impulse is worth to
-    a joint after all that hangs from it has given way.
+    Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t = Σ |root t|², t (f,) the generalised impulse of a row
+    on a joint once all joints further out are eliminated.
     """
-    factors = [matvec(b.root, t) for b, t in zip(branches, _felt(branches, J), strict=True)]
+    factors = [matvec(b.root, t) for b, t in zip(branches, _joint_impulses(branches, J), strict=True)]
     return Delassus(jnp.concatenate([x.reshape(J.shape[0], -1) for x in factors], -1))
 
 
-def _felt(branches: tuple[Branch, ...], wrench: Array) -> list[Array]:
-    """By branch, what impulses (r, n, 6) are worth to its joints (r, k, f), carried inwards."""
-    felt = []
+def _joint_impulses(branches: tuple[Branch, ...], wrench: Array) -> list[Array]:
+    """By branch, generalised impulses (r, k, f) of its joints for impulses (r, n, 6), carried inwards."""
+    impulses = []
     for branch in reversed(branches):
         h = wrench[:, branch.bodies]
         t = vecmat(h, branch.S)
         if branch.hung:
-            left = h - matvec(branch.U, matvec(branch.D_inverse, t)) if branch.S.shape[-1] else h
-            wrench = wrench.at[:, branch.parents].add(_shift_wrench(left, branch.apart))
-        felt.append(t)
-    return felt[::-1]
+            passed = h - matvec(branch.U, matvec(branch.D_inverse, t)) if branch.S.shape[-1] else h
+            wrench = wrench.at[:, branch.parents].add(_shift_wrench(passed, branch.apart))
+        impulses.append(t)
+    return impulses[::-1]

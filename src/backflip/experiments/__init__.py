@@ -1,7 +1,7 @@
 """One file, one experiment: what a paper claims, and our own certificates and benchmarks.
 
 comes in    a folder, a seed, a Progress to report to
-goes out    files in the folder, a result to keep, Claims re-measured from the files
+goes out    files in the folder, a result, Claims re-measured from the files
 may touch   the public names, geometry, view, robots, storage; files and clocks
 never knows how the engine works inside
 
@@ -30,7 +30,7 @@ FOLDERS = {
     "chain-mass": "chain",
     "identify-robot": "quadruped",
 }
-"""Every experiment and the folder of its module, in the order in which they are told and run."""
+"""Every experiment and the folder of its module, in the order in which they are listed and run."""
 NAMES = tuple(FOLDERS)
 
 

@@ -1,4 +1,4 @@
-"""Whether a motion is physics: joints closed, nothing in the ground, no energy from nothing, at any step."""
+"""Whether a motion obeys physics: joints closed, no overlap, no energy from nothing, at every step."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ FINER = 4
 
 
 class Audit(NamedTuple):
-    """What an honest motion keeps small."""
+    """What is small in a motion that obeys physics."""
 
     joint_error: float
     """[m] largest distance between the two anchors of a joint"""
@@ -30,7 +30,7 @@ class Audit(NamedTuple):
         closed, outside = self.joint_error <= JOINT, self.penetration <= DEPTH
         return closed and outside and self.created <= CREATED * self.work + 1e-3
 
-    def told(self) -> str:
+    def text(self) -> str:
         """In words."""
         return (
             f"joints open {1e3 * self.joint_error:.2f} mm, overlap {1e3 * self.penetration:.2f} mm, "

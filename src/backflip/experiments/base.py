@@ -113,12 +113,12 @@ def revision() -> str:
     try:
         # ls-files fails for a copy installed inside somebody else's checkout
         for command in (["ls-files", "--error-unmatch", here.name], ["rev-parse", "HEAD"]):
-            told = subprocess.run(
+            output = subprocess.run(
                 ["git", *command], cwd=here.parent, capture_output=True, text=True, check=True, timeout=10
             )
     except (OSError, subprocess.SubprocessError):
         return UNKNOWN
-    return told.stdout.strip()
+    return output.stdout.strip()
 
 
 def _version(package: str) -> str:

@@ -20,8 +20,8 @@ def put_table(page: Path, name: str, table: str) -> None:
     """Replace what stands on the page between `<!-- name -->` and `<!-- /name -->`."""
     opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
     text = page.read_text(encoding="utf-8")
-    before, found, rest = text.partition(opening)
+    before, begun, rest = text.partition(opening)
     _, ended, after = rest.partition(closing)
-    if not (found and ended):
+    if not (begun and ended):
         raise Unable(f"{page}: there is no place for the table; mark it with {opening} and {closing}")
     write_text(page, f"{before}{opening}\n{table}\n{closing}{after}")

@@ -1,6 +1,5 @@
-"""What the learning experiments share: five seeds, trained one after the other, each to be resumed."""
+"""Training several seeds one after the other, each to be resumed, and figures of how it went."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from backflip.experiments.base import Progress
+from backflip.storage.files import clear_folder
 
 SEEDS = 5
 
@@ -26,8 +26,7 @@ def train_seeds(
     if resume and not runs.is_dir():
         raise FileNotFoundError(f"{runs}: there is nothing to resume here")
     if resume is None:
-        shutil.rmtree(runs / name, ignore_errors=True)
-        (runs / name).mkdir(parents=True, exist_ok=True)  # from now on there is something to resume
+        clear_folder(runs / name)  # from now on there is something to resume
     return [
         train(s, folder=runs / name / str(s), resume=True, progress=progress, label=f"{name} {s}")
         for s in range(seed, seed + count)

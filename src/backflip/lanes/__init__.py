@@ -2,7 +2,7 @@
 
 comes in    any JAX function of one robot
 goes out    a JAX function that does the same, several robots per SIMD vector, on all cores
-may touch   jax, llvmlite, a cache folder of the user's own
+may touch   jax, llvmlite, worker processes, stderr, a cache folder of the user's own
 never knows physics
 """
 

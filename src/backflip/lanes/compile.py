@@ -1,5 +1,6 @@
 """The one seam: `compile` a function of one robot."""
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple
@@ -28,12 +29,13 @@ def compile(fn: Callable) -> Callable:
         leaves, tree = jax.tree.flatten((args, named))
         leaves = [x if isinstance(x, jax.Array) else jnp.asarray(x) for x in leaves]
         avals = tuple(_plain(jax.typeof(x)) for x in leaves)
-        wide = jax.config.read("jax_enable_x64")
-        if not wide:
+        key = (tree, avals, jax.config.read("jax_enable_x64"))
+        traced = known.get(key)
+        if traced is None:
             _check_width(compiled, avals)
-        traced = known.get((tree, avals, wide)) or _trace(fn, tree, avals)
-        if not traced.captured:  # else it closes over something that only this caller knows
-            known[tree, avals, wide] = traced
+            traced = _trace(fn, tree, avals)
+            if not traced.captured:  # else it closes over something that only this caller knows
+                known[key] = traced
         return traced(leaves)
 
     return compiled
@@ -114,8 +116,6 @@ def _lift(closed: core.ClosedJaxpr, outside: list[bool]) -> core.ClosedJaxpr:
 
 def covers(fn: Callable, *args: Any) -> bool:
     """Whether fn compiles for such arguments, or would run on XLA."""
-    import warnings
-
     leaves, tree = jax.tree.flatten((args, {}))
     avals = tuple(jax.typeof(x if hasattr(x, "aval") else np.asarray(x)) for x in leaves)
     program = _trace(fn, tree, avals).program

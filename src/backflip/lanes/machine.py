@@ -22,6 +22,7 @@ import jax
 import llvmlite
 
 from backflip.lanes import store, worker
+from backflip.lanes.notice import if_slow
 from backflip.lanes.target import Target, target
 
 
@@ -154,12 +155,18 @@ _LOCKS: dict[str, threading.Lock] = {}
 """By the name of a kernel: the first thread that needs it makes it, others wait"""
 
 
-def register(key: str, modules: Callable[[], list[Module]], meanwhile: Callable[[], Any]) -> str:
-    """Name of the XLA custom call for a kernel; built, or fetched from disk, if it is not there yet."""
+def register(
+    key: str, modules: Callable[[], list[Module]], meanwhile: Callable[[], Any], what: str = "a kernel"
+) -> str:
+    """Name of the XLA custom call for a kernel; built, or fetched from disk, if it is not there yet.
+
+    If that takes long, a line says what is being compiled.
+    """
     name = f"backflip_lanes_{key[:32]}"
     with _LOCKS.setdefault(name, threading.Lock()):
         if name not in _REGISTERED:
-            address = _address(key, lambda: build(modules(), meanwhile))
+            with if_slow(what):
+                address = _address(key, lambda: build(modules(), meanwhile))
             capsule = jax.ffi.pycapsule(ctypes.CFUNCTYPE(ctypes.c_void_p)(address))
             jax.ffi.register_ffi_target(name, capsule, platform="cpu")
             _REGISTERED.add(name)

@@ -18,7 +18,6 @@ from backflip.lanes.backend import backend
 from backflip.lanes.emit import Uncovered
 from backflip.lanes.jaxpr_text import text_of
 from backflip.lanes.kernel import kernel_ir
-from backflip.lanes.notice import if_slow
 from backflip.lanes.target import target
 
 
@@ -143,11 +142,12 @@ class Program:
         if how not in self._names:
             key = machine.key_of(self.digest, repr(how[:4]))
             try:
-                with _no_garbage(), if_slow(f"{self.name} for {lanes} robot{'s' * (lanes > 1)} at a time"):
+                with _no_garbage():
                     self._names[how] = machine.register(
                         key,
                         lambda: kernel_ir(self.closed, shared, size is not None, lanes, how[3]),
                         meanwhile=self._trace_pullbacks,
+                        what=f"{self.name} for {lanes} robot{'s' * (lanes > 1)} at a time",
                     )
             except Uncovered as gap:
                 what, *place = gap.args

@@ -8,6 +8,7 @@ never knows pictures, experiments
 
 from backflip.learn import bounds, gradients
 from backflip.learn.certainty import Certainty
+from backflip.learn.fit_quality import FitQuality
 from backflip.learn.health import Health, health
 from backflip.learn.identify import Identified, identify
 from backflip.learn.recording import Recording
@@ -19,6 +20,7 @@ from backflip.learn.transforms import return_to_best, scale_by_error
 __all__ = [
     "Cauchy",
     "Certainty",
+    "FitQuality",
     "Health",
     "Huber",
     "Identified",

@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 
 from backflip.learn.recording import Recording
-from backflip.model import JointAngle, Model
-from backflip.sense import reading_sizes
+from backflip.model import Model
+from backflip.sense import JointAngle, reading_sizes
 
 TURN = 2 * np.pi
 JUMP = 1.5 * np.pi

@@ -6,14 +6,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.dynamics import Scheme, servo_torque, step
+from backflip.dynamics import servo_torque
+from backflip.learn.fall import Fall, find_fall
+from backflip.learn.findings import Finding, log_findings
 from backflip.learn.probe import Probe, probing, value_of
-from backflip.math import matmul, orthonormal, rotate, transpose
-from backflip.model import Model, State
+from backflip.learn.sensitivity import largest_singular_value
+from backflip.learn.train import Log
+from backflip.model import Model
 
 SAMPLES = 32
 """steps along the rollout whose Jacobian is looked at"""
@@ -21,103 +23,155 @@ FULL = 0.99
 """of its torque: from here on a servo counts as saturated"""
 GROWS, FADES = 1e3, 1e-3
 """ratio of the gradient at the start to that at the end, from which on it is said to explode or vanish"""
+NORMAL, NORMAL_SERVO = 300.0, 3.0
+"""largest singular value of a step that is normal: at a landing, and per 1/s of a servo's gain"""
 
 
 @dataclass(frozen=True)
 class Health:
-    """What was found along one rollout."""
+    """What was measured along one rollout."""
 
     norm: np.ndarray
     """(steps,) norm of the cost's gradient with respect to the state after each step; NaN: none came back"""
     sampled: np.ndarray
     """(k,) steps at which the next two were measured"""
     growth: np.ndarray
-    """(k,) largest singular value of the Jacobian of a step, in m, rad, m/s and rad/s"""
+    """(k,) largest singular value of the Jacobian of a step, for changes that keep the joints closed, in m,
+    rad, m/s and rad/s"""
     saturated: np.ndarray
-    """(k,) share of the servos that give all their torque; NaN where there are none"""
+    """(k,) part of the servos that give all their torque; NaN where there are none"""
+    normal_growth: float = NORMAL
+    """what is normal for the largest of `growth`"""
+    fall: Fall | None = None
+    """where the robot falls for good"""
+    dt: float = np.nan
+    """[s] of a step"""
+    log: Log | None = None
+    """of the training, if it was given"""
+
+    @property
+    def diagnosis(self) -> list[Finding]:
+        """What stands out, the gravest first, with what to try."""
+        finite = np.isfinite(self.norm)
+        if not finite.any():
+            return [
+                Finding("no gradient came back", "make the cost depend on the trajectory through the policy")
+            ]
+        checks = (self._not_finite(finite), self._ratio(finite), self._steep(), self._fallen(), self._weak())
+        seen = [finding for finding in checks if finding is not None]
+        return seen + ([] if self.log is None else log_findings(self.log))
 
     @property
     def findings(self) -> list[str]:
         """Sentences, the gravest first."""
-        finite = np.isfinite(self.norm)
-        told = []
-        if not finite.any():
-            return ["no gradient came back: does the cost depend on the trajectory?"]
-        if not finite.all():
-            told.append(f"the gradient is not finite before step {int(np.argmax(finite))}")
+        if seen := self.diagnosis:
+            return [str(finding) for finding in seen]
+        unread = "; give log=... to have the training looked at too" if self.log is None else ""
+        return [f"nothing stands out in this rollout{unread}"]
+
+    @property
+    def next_step(self) -> str:
+        """The next thing to try; empty where nothing stands out."""
+        return self.diagnosis[0].remedy if self.diagnosis else ""
+
+    def _not_finite(self, finite: np.ndarray) -> Finding | None:
+        if finite.all():
+            return None
+        what = f"the gradient is not finite before step {int(np.argmax(finite))}"
+        return Finding(what, "look for a root, a norm or a division at zero in the cost")
+
+    def _ratio(self, finite: np.ndarray) -> Finding | None:
         live = self.norm[finite & (self.norm > 0)]
-        if live.size:
-            ratio = live[: max(live.size // 10, 1)].max() / np.median(live[-max(live.size // 10, 1) :])
-            if ratio > GROWS:
-                told.append(
-                    f"it grows {ratio:.1e} times towards the start: fade or cut it, or shorten the rollout"
-                )
-            elif ratio < FADES:
-                told.append(f"it shrinks to {ratio:.1e} towards the start: early steps learn nothing")
-        if (self.saturated > 0.5).mean() > 0.5:
-            told.append("most servos are saturated most of the time: give them torque, or ask less of them")
-        return told or ["nothing stands out"]
+        if not live.size:
+            return None
+        tenth = max(live.size // 10, 1)
+        ratio = live[:tenth].max() / np.median(live[-tenth:])
+        if ratio > GROWS:
+            remedy = "gradients.clip(1.0) or gradients.fade(0.95) as hooks of the rollout, or a shorter one"
+            return Finding(f"the gradient grows {ratio:.1e} times towards the start", remedy)
+        if ratio < FADES:
+            remedy = "less fading, or a cost that counts what happens early on"
+            return Finding(
+                f"the gradient shrinks to {ratio:.1e} towards the start, where it teaches nothing", remedy
+            )
+        return None
+
+    def _steep(self) -> Finding | None:
+        if not self.growth.max() > self.normal_growth:
+            return None
+        at = int(self.sampled[np.argmax(self.growth)])
+        return Finding(
+            f"step {at} multiplies a small change by {self.growth.max():.3g}, where up to "
+            f"{self.normal_growth:.3g} is normal for this robot",
+            "it is a hit, or contacts that are not solved: more sweeps, a smaller time step, and "
+            "gradients.clip(1.0) as a hook of the rollout",
+        )
+
+    def _fallen(self) -> Finding | None:
+        if self.fall is None:
+            return None
+        body, step, before, after = self.fall
+        return Finding(
+            f'"{body}" is on the floor from step {step} on ({step * self.dt:.2g} s), at a height of '
+            f"{after:.2g} m in the end, from {before:.2g} m",
+            f"roll out {max(step, 1)} steps at most until it stands so long, then more; a cost for "
+            "height and tilt; a first policy that holds a posture",
+        )
+
+    def _weak(self) -> Finding | None:
+        if not (self.saturated > 0.5).mean() > 0.5:
+            return None
+        what = "most servos are saturated most of the time"
+        return Finding(what, "give them more torque, or ask less of them")
 
     def report(self) -> str:
         """A few lines to read."""
         norm = self.norm[np.isfinite(self.norm)]
         first, last = (norm[0], norm[-1]) if norm.size else (np.nan, np.nan)
-        share = 100 * np.mean(self.saturated)
+        part = 100 * np.mean(self.saturated)
         return "\n".join(
             [
                 f"gradient with respect to the state: {first:.3g} at the first step, {last:.3g} at the last",
                 f"largest singular value of a step: median {np.median(self.growth):.3g}, "
-                f"most {self.growth.max():.3g}",
-                *([f"saturated servos: {share:.0f} %"] if np.isfinite(share) else []),
+                f"largest {self.growth.max():.3g}; up to {self.normal_growth:.3g} is normal",
+                *([f"saturated servos: {part:.0f} %"] if np.isfinite(part) else []),
                 *self.findings,
+                *([f"next: {self.next_step}"] if self.next_step else []),
             ]
         )
 
 
-def health(cost: Callable[[Any, Array], Any], policy: Any, key: Array) -> Health:
-    """Look into the first rollout of `cost(policy, key)` and its gradient with respect to the policy."""
+def health(cost: Callable[[Any, Array], Any], policy: Any, key: Array, log: Log | None = None) -> Health:
+    """Look into the first rollout of `cost(policy, key)` and its gradient with respect to the policy.
+
+    With the `log` of a training its findings are about that too.
+    """
     with probing(Probe(look=True)) as probe:
         jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value_of(cost)))(policy, key))
         jax.effects_barrier()
     if not probe.records:
         raise ValueError("health: the cost did not call rollout, or it is compiled; give one that calls it")
     steps = max(probe.records) + 1
-    back = [probe.records[t].gradient for t in range(steps)]
+    norms = [probe.records[t].gradient for t in range(steps)]
+    befores = [eqx.combine(probe.records[t].arrays, probe.facts) for t in range(steps)]
     sampled = np.unique(np.linspace(0, steps - 1, min(SAMPLES, steps)).astype(int))
-    befores = [eqx.combine(probe.records[t].arrays, probe.facts) for t in sampled]
-    grown, full = zip(*(_look(probe.scheme, *before) for before in befores), strict=True)
+    growth, saturated = zip(*(_look(probe.scheme, *befores[t]) for t in sampled), strict=True)
+    model = befores[0][0]
     return Health(
-        np.array([np.nan if g is None else g for g in back]), sampled, np.array(grown), np.array(full)
+        norm=np.array([np.nan if norm is None else norm for norm in norms]),
+        sampled=sampled,
+        growth=np.array(growth),
+        saturated=np.array(saturated),
+        normal_growth=NORMAL + NORMAL_SERVO * float(np.max(np.asarray(model.gain), initial=0)),
+        fall=find_fall(model, [state for _, state, _ in befores]),
+        dt=float(probe.scheme.dt),
+        log=log,
     )
 
 
-def _look(scheme: Scheme, model: Model, state: State, u: Array) -> tuple[float, float]:
-    """Largest singular value of one step, and the share of servos that are saturated in it."""
-    J, after = _jacobian(scheme, model, state, u)
+def _look(scheme: Any, model: Model, state: Any, u: Array) -> tuple[float, float]:
+    """Largest singular value of one step, and the part of the servos that are saturated in it."""
+    growth, after = largest_singular_value(scheme, model, state, u)
     torque = np.abs(np.asarray(servo_torque(model, after)))
     most = np.asarray(model.max_torque)
-    share = float(np.mean(torque >= FULL * most)) if most.size else np.nan
-    return float(np.linalg.norm(np.nan_to_num(np.asarray(J, float)), 2)), share
-
-
-@eqx.filter_jit
-def _jacobian(scheme: Scheme, model: Model, state: State, u: Array) -> tuple[Array, State]:
-    """(12 n, 12 n): how poses and twists after a step follow those before; and the state after."""
-
-    def moved(by: Array) -> tuple[Array, State]:
-        after = step(scheme, model, _nudged(state, by), u)
-        turn = matmul(after.R_WB, transpose(jax.lax.stop_gradient(after.R_WB)))
-        # the rotation vector of a small turn is the odd part of its matrix
-        theta = jnp.stack([turn[:, i, k] - turn[:, k, i] for i, k in ((2, 1), (0, 2), (1, 0))], -1) / 2
-        return jnp.stack([after.p_WB, theta, after.v_WB, after.w_WB]).reshape(-1), after
-
-    return jax.jacfwd(moved, has_aux=True)(jnp.zeros(4 * state.p_WB.size, state.p_WB.dtype))
-
-
-def _nudged(state: State, by: Array) -> State:
-    """The state moved by (4, n, 3), flat: positions, rotation vectors, velocities and spins."""
-    p, theta, v, w = by.reshape(4, *state.p_WB.shape)
-    R = orthonormal(rotate(theta, state.R_WB))
-    return eqx.tree_at(
-        lambda s: (s.p_WB, s.R_WB, s.v_WB, s.w_WB), state, (state.p_WB + p, R, state.v_WB + v, state.w_WB + w)
-    )
+    return growth, float(np.mean(torque >= FULL * most)) if most.size else np.nan

@@ -19,7 +19,7 @@ from backflip.learn.fit_quality import FitQuality, fit_quality
 from backflip.learn.least_squares import Problem, SearchState, advance, begin, is_first_order, look
 from backflip.learn.loop import Loop, Outcome, Row
 from backflip.learn.parameters import lay_out
-from backflip.learn.problem import check_optimizer, make_problem, scaled
+from backflip.learn.problem import check_functions, check_optimizer, make_problem, scaled
 from backflip.learn.recording import Recording, as_runs
 from backflip.learn.residual_cost import ResidualCost, Square
 from backflip.learn.starts import spread_starts
@@ -111,6 +111,7 @@ def identify(
     run at first, such as (10, 30), and all at last. `updates` is for each of these searches. With `folder`
     updates leave rows in log.jsonl and checkpoints, from which `resume` goes on.
     """
+    check_functions(scheme, theta_to_model)
     layout, free = lay_out(theta0)
     runs = as_runs(recorded)
     problem = make_problem(scheme, theta_to_model, layout, free, runs, sense, noise, cost, prior)
@@ -120,8 +121,8 @@ def identify(
     # every update is dear: none is done twice
     loop = Loop("identify", updates, folder, resume, until, progress, label, pause=0.0)
     search = _Search(problem, check_optimizer(optimizer), stages, loop, starts, noise is not None)
-    found = search.best_of(spread_starts(layout, free, starts))
-    ending = found.outcome
+    result = search.best_of(spread_starts(layout, free, starts))
+    ending = result.outcome
     quality = search.quality(ending.state.free)
     sure = _certainty(problem, ending.state.free)
     sure = sure if quality.explained else sure.without_errors()
@@ -129,11 +130,11 @@ def identify(
     converged = bool(updates_done.stop_reason(ending.state, ending.rows))
     stopped = ending.reason if converged or ending.state.done < updates else f"after all {updates} updates"
     theta = layout.theta(ending.state.free)
-    return theta, Identified(found.rows, sure, quality, stopped, converged, tuple(found.costs))
+    return theta, Identified(result.rows, sure, quality, stopped, converged, tuple(result.costs))
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Result:
     """The best of several starts."""
 
     outcome: Outcome
@@ -156,9 +157,9 @@ class _Search:
     starts: int
     noise_given: bool
 
-    def best_of(self, starts: list[Array]) -> _Found:
+    def best_of(self, starts: list[Array]) -> _Result:
         """The start that ends with the lowest cost; one that explains the readings ends the search."""
-        found: _Found | None = None
+        result: _Result | None = None
         costs: list[float] = []
         refused: ValueError | None = None
         for s, free in enumerate(starts):
@@ -169,13 +170,13 @@ class _Search:
                 costs.append(np.inf)
                 continue
             costs.append(float(outcome.state.cost))
-            if found is None or costs[-1] < float(found.outcome.state.cost):
-                found = _Found(outcome, rows, costs)
+            if result is None or costs[-1] < float(result.outcome.state.cost):
+                result = _Result(outcome, rows, costs)
             if outcome.interrupted or (self.starts > 1 and self.quality(outcome.state.free).chi2 < GOOD):
                 break
-        if found is None:
+        if result is None:
             raise ValueError(str(refused)) from refused
-        return found
+        return result
 
     def _through_horizons(self, s: int, free: Array) -> tuple[Outcome, list[Row]]:
         rows: list[Row] = []
@@ -288,7 +289,7 @@ def _certainty(problem: Problem, free: Array) -> Certainty:
     layout = problem.layout
     value, slope = jax.jvp(lambda x: layout.flat(layout.theta(x)), (free,), (jnp.ones_like(free),))
     p = len(layout.names)
-    # by the data alone
+    # by the data, without the prior
     present = np.asarray(problem.present).reshape(-1) > 0
     noise = problem.residual_cost.variance(np.asarray(r, float)[:-p][present], p)
     return certainty(layout.names, value, slope, J[:-p], noise)

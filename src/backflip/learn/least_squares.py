@@ -192,6 +192,6 @@ def look(problem: Problem, free: Array) -> tuple[Array, Array]:
 
 
 def built_model(theta_to_model: Callable, theta: Any) -> Model:
-    """The model alone of what theta_to_model returns."""
+    """Only the model of what theta_to_model returns."""
     built = theta_to_model(theta)
     return built[0] if isinstance(built, tuple) else built

@@ -36,8 +36,8 @@ def locate_nonfinite(cost: Callable, policy: Any, keys: Array, update: int) -> N
     @eqx.filter_jit
     def are_finite(policy: Any, keys: Array) -> Array:
         def is_finite(key: Array) -> Array:
-            found = eqx.filter_value_and_grad(value)(policy, key)
-            return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(found)]))
+            answer = eqx.filter_value_and_grad(value)(policy, key)
+            return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(answer)]))
 
         return jax.lax.map(is_finite, keys)
 

@@ -1,6 +1,6 @@
 """A seam for looking into a rollout that somebody else's cost calls.
 
-While a Probe is set, every rollout that is traced counts its steps; one that looks is told, when the
+While a Probe is set, every rollout that is traced counts its steps; one that looks receives, when the
 program runs, what each step starts from and what gradient comes back to it.
 """
 
@@ -111,7 +111,7 @@ def bare(cost: Callable) -> Callable:
 
 
 def value_of(cost: Callable) -> Callable:
-    """A cost function, bare, that returns its number alone."""
+    """A cost function, bare, that returns its number only."""
 
     def value(policy: Any, key: Any) -> Any:
         answer = bare(cost)(policy, key)

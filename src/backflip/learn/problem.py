@@ -23,6 +23,16 @@ DAMPING = 1e-2
 """of the first step, relative to the largest curvature"""
 
 
+def check_functions(scheme: Any, theta_to_model: Any) -> None:
+    """Arguments that are swapped."""
+    if not isinstance(scheme, Scheme):
+        given = type(scheme).__name__
+        raise TypeError(f"identify: a {given} was given where a Scheme belongs; mind the order")
+    if not callable(theta_to_model):
+        given = type(theta_to_model).__name__
+        raise TypeError(f"identify: a {given} was given where theta_to_model belongs; give a function")
+
+
 def make_problem(
     scheme: Scheme, theta_to_model: Callable, layout: Layout, free: Array, runs: Recording,
     sense: Callable, noise: Any, cost: ResidualCost, prior: float | None = None,

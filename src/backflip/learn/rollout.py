@@ -1,6 +1,7 @@
 """Many steps: observe, ask the policy, step; states are stored, steps recomputed backwards."""
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,12 +12,12 @@ from jax import Array
 from backflip.dynamics import Scheme, step
 from backflip.learn.gradients import Hook
 from backflip.learn.probe import begin, show
-from backflip.model import Model, State
+from backflip.model import Model, State, expect_state
 from backflip.sense import observe
 
 
 class Trajectory(NamedTuple):
-    """What happened: entry t is after step t + 1; the start state is not repeated."""
+    """What happened: entry t of `state` is after step t + 1, entry t of `u` before it."""
 
     state: State
     """every array with a leading axis (steps,)"""
@@ -26,11 +27,24 @@ class Trajectory(NamedTuple):
     """the policy's memory after the last step"""
     dt: float
     """[s] between states"""
+    start: State | None = None
+    """before the first step; rollout() always says it"""
 
     @property
     def last(self) -> State:
         """The final state."""
         return jax.tree.map(lambda x: x[-1], self.state)
+
+    @property
+    def from_start(self) -> State:
+        """The start, then every state: arrays with a leading axis (steps + 1,), entry t after t steps."""
+        if self.start is None:
+            raise ValueError("Trajectory: its start is not known; give start=...")
+        return jax.tree.map(
+            lambda first, later: jnp.concatenate([jnp.asarray(first, later.dtype)[None], later]),
+            self.start,
+            self.state,
+        )
 
 
 Policy = Callable[[Array, Any], tuple[Array, Any]]
@@ -54,15 +68,16 @@ def rollout(
     Gradients need memory for the states of 1,000 steps, and for the trajectory where it is used: a step's
     inner workings are recomputed, and so are the states of steps beyond.
     """
+    _check_arguments(scheme, model, state, policy)
     if policy is None or callable(policy):
-        if steps is None:
-            raise ValueError("rollout: steps is missing; say how many steps to simulate")
-        controls = None
+        steps, controls = _check_steps(steps), None
     else:
         controls = _check_controls(model, jnp.asarray(policy), steps)
         steps = controls.shape[0]
     if memory is None:
         memory = getattr(policy, "blank", lambda: None)()
+    if callable(policy):
+        _check_policy(policy, model, state, memory)
     probe = begin(scheme, steps)
 
     def advance(carry: tuple[State, Any], x: tuple[Array, Array | None]) -> tuple[Any, tuple[State, Array]]:
@@ -80,7 +95,30 @@ def rollout(
         return carry, (after, u)
 
     (_, memory), (states, us) = _scan(advance, (state, memory), (jnp.arange(steps), controls), steps)
-    return Trajectory(states, us, memory, scheme.dt)
+    return Trajectory(states, us, memory, scheme.dt, state)
+
+
+def _check_arguments(scheme: Any, model: Any, state: Any, policy: Any) -> None:
+    """Arguments that are swapped, and states that are batched or of another model."""
+    if not isinstance(scheme, Scheme):
+        given = type(scheme).__name__
+        raise TypeError(f"rollout: a {given} was given where a Scheme belongs; mind the order")
+    expect_state("rollout", model, state)
+    if isinstance(policy, Scheme | Model | State):
+        given = type(policy).__name__
+        raise TypeError(f"rollout: a {given} was given where a policy belongs; mind the order")
+
+
+def _check_steps(steps: Any) -> int:
+    if steps is None:
+        raise ValueError("rollout: steps is missing; say how many steps to simulate")
+    try:
+        count = operator.index(steps)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise ValueError(f"rollout: steps is {steps!r}; give a whole number of steps")
+    return count
 
 
 def _check_controls(model: Model, controls: Array, steps: int | None) -> Array:
@@ -91,14 +129,47 @@ def _check_controls(model: Model, controls: Array, steps: int | None) -> Array:
     return controls
 
 
+def _check_policy(policy: Policy, model: Model, state: State, memory: Any) -> None:
+    """Ask once, by shapes only: whether a policy takes what it will be given, and answers what is needed."""
+    observation = jax.eval_shape(observe, model, state)
+    given = f"an observation of shape {observation.shape} and {_describe(memory)}"
+    try:
+        answer = jax.eval_shape(lambda o, m: policy(o, m), observation, memory)
+    except (TypeError, ValueError, AttributeError) as error:
+        lines = str(error).strip().splitlines()
+        raise ValueError(
+            f"rollout: the policy fails on {given}: {lines[0] if lines else type(error).__name__}; "
+            "a policy is policy(observation, memory) -> (u, memory), and its memory starts as memory=..., "
+            "or as its method blank() says"
+        ) from error
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise ValueError(f"rollout: the policy returned {_describe(answer)}; return (u, memory)")
+    u, after = answer
+    if jnp.shape(u) != (model.controls,):
+        raise ValueError(
+            f"rollout: the policy returned u of shape {jnp.shape(u)}; this model has {model.controls} "
+            f"actuators: ({model.controls},)"
+        )
+    if jax.tree.map(jnp.shape, after) != jax.tree.map(jnp.shape, memory):
+        raise ValueError(
+            f"rollout: the policy was given {_describe(memory)} and returned {_describe(after)}; return one "
+            "of the same shapes, and start it by memory=... or a method blank()"
+        )
+
+
+def _describe(memory: Any) -> str:
+    shapes = [str(jnp.shape(x)) for x in jax.tree.leaves(memory)]
+    return f"a memory of shape {', '.join(shapes)}" if shapes else "no memory"
+
+
 STRETCH = 1000
-"""Steps whose states are all kept; beyond, those of one stretch at a time"""
+"""Steps whose states are all stored; beyond, those of one stretch at a time"""
 
 
 def _scan(advance, carry, xs, length: int):
     """lax.scan in which a step is recomputed backwards from what it started with.
 
-    A long one goes in stretches, at least √length steps each, of which the start alone is kept.
+    A long one goes in stretches, at least √length steps each, of which only the start is stored.
     """
     one = jax.checkpoint(advance, prevent_cse=False)
     if length <= STRETCH:

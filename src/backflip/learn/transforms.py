@@ -54,7 +54,8 @@ def return_to_best(
     """Go back to the best weights where the cost is `margin` above theirs, and on with shorter steps.
 
     So a step over a cliff, such as a fall, does not cost what was learned. Last in a chain; steps grow again
-    with every update that is no such step.
+    with every update that is no such step. The cost is that of the update's own robots: the margin must be
+    larger than their luck.
     """
 
     def init(params: Any) -> Best:

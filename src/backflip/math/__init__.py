@@ -27,6 +27,7 @@ from backflip.math.rotation import orthonormal, relative_rotation_vector, rotate
 from backflip.math.smooth import at_most, norm, safe_divide, saturate, smallest, unit
 
 __all__ = [
+    "at_most",
     "cross",
     "dot",
     "gram",

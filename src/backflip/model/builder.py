@@ -144,7 +144,7 @@ class Builder:
         damping_ratio: float = 1.0,
         collide: bool = False,
     ) -> str:
-        """Join two bodies by a joint of any kind and return its name; the other add_... call this.
+        """Join two bodies by a joint of any kind and return its name; add_hinge() and the like call this.
 
         `position` and `axes` are in W; no position: the child's origin. Coordinates are 0 as described.
         `limits`, `stiffness`, `damping` and `neutral` hold an entry per coordinate; a joint without any may
@@ -329,7 +329,7 @@ class Builder:
 
 
 def _each(values: object, count: int) -> tuple:
-    """One entry per coordinate; a lone 0 or no limits are the same for all, what else is lone check() refuses."""
+    """One entry per coordinate; a lone 0 or None stands for all, any other lone value is refused later."""
     try:
         return tuple(values)  # type: ignore[arg-type]
     except TypeError:

@@ -9,6 +9,7 @@ from backflip.model.notes import WORLD_NAME, Description, JointNote
 from backflip.model.pack import joint_roles
 from backflip.model.sensor import Sensor
 from backflip.model.values import (
+    check_choice,
     check_known,
     check_names,
     check_not_negative,
@@ -22,6 +23,7 @@ from backflip.model.values import (
 def check_description(description: Description) -> None:
     """Raise ValueError for the first mistake in a description."""
     check_vector("Builder", "gravity", description.gravity)
+    check_choice("Builder", "planar", description.planar)
     check_names("body", [b.name for b in description.bodies], reserved=(WORLD_NAME,))
     check_names("shape", [s.name for s in description.shapes])
     check_names("joint", [j.name for j in description.joints])
@@ -60,6 +62,10 @@ def check_sensors(facts: Topology) -> None:
             sensor.check(facts)
         except ValueError as error:
             raise ValueError(f"sensor {label}: {error}") from None
+        try:
+            hash(sensor)
+        except TypeError as error:
+            fail(f"sensor {label}", f"it cannot be hashed ({error})", "give it names, numbers and vectors")
 
 
 def _check_kind(who: str, kind: JointKind) -> None:
@@ -104,7 +110,8 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
     _check_limits(who, note)
     if note.frequency is not None:
         check_positive(who, "frequency", note.frequency, "give a positive one in Hz, or None for rigid")
-        check_not_negative(who, "damping_ratio", note.damping_ratio)
+    check_not_negative(who, "damping_ratio", note.damping_ratio)
+    check_choice(who, "collide", note.collide)
 
 
 def _check_limits(who: str, note: JointNote) -> None:
@@ -158,7 +165,7 @@ def _check_actuator(description: Description, note, known: set[str]) -> None:
             f'joint "{joint.name}" is {joint.kind.name} and has no axis to drive',
             "use a hinge, slider or universal joint",
         )
-    if note.axis not in range(count):
+    if not isinstance(note.axis, int | np.integer) or note.axis not in range(count):
         fail(who, f'axis {note.axis} of joint "{joint.name}"', f"it has {count}; count from 0")
     if note.kind == "servo":
         for what in ("gain", "max_velocity", "max_torque"):

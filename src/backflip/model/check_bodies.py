@@ -3,9 +3,12 @@
 import numpy as np
 
 from backflip.geometry import Shape
+from backflip.geometry.shape import LONGEST
 from backflip.model.notes import WORLD_NAME, BodyNote, ShapeNote
 from backflip.model.values import (
     LARGEST,
+    check_choice,
+    check_density,
     check_not_negative,
     check_positive,
     check_rotation,
@@ -19,13 +22,18 @@ def check_shape(note: ShapeNote) -> None:
     who = f'shape "{note.name}"'
     if not isinstance(note.shape, Shape):
         fail(who, f"{note.shape!r} is not a shape", "give one such as Sphere(radius=0.1)")
-    check_vector(who, "position", note.position)
+    position = check_vector(who, "position", note.position)
+    if note.body != WORLD_NAME and np.abs(position).max() > LONGEST:
+        fail(who, f"position is {note.position!r}", f"give a place on its body, none beyond {LONGEST:g} m")
     check_rotation(who, note.rotation)
+    check_choice(who, "collide", note.collide)
     _check_form(who, note.shape)
     for what in ("density", "friction", "restitution"):
         value = getattr(note, what)
         if value is not None:
             check_not_negative(who, what, value)
+    if note.density is not None and note.density != 0:
+        check_density(who, note.density)
     if note.restitution is not None and note.restitution > 1:
         fail(who, f"restitution is {note.restitution}", "give a number from 0 to 1: more would make energy")
     if note.shape.endless and note.body != WORLD_NAME:
@@ -43,6 +51,8 @@ def _check_form(who: str, shape: Shape) -> None:
 
 def check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:
     who = f'body "{note.name}"'
+    if note.group is not None and not isinstance(note.group, str):
+        fail(who, f"group is {note.group!r}", "give a name, or None")
     for what in ("position", "velocity", "spin"):
         check_vector(who, what, getattr(note, what))
     check_rotation(who, note.rotation)
@@ -51,7 +61,7 @@ def check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:
     if note.mass is not None:
         check_positive(who, "mass", note.mass, "give a positive mass in kg")
     if note.density is not None:
-        check_positive(who, "density", note.density, "give a positive density in kg/m³")
+        check_density(who, note.density)
     if note.inertia is not None:
         if note.mass is None:
             fail(who, "inertia is given without mass", "give the mass too")

@@ -17,7 +17,7 @@ ROUNDING = 1e-4
 
 
 def check(model: Model) -> None:
-    """Raise ValueError for a Model that build() would not have made: shapes, NaN, negative masses and the like.
+    """Raise ValueError for a Model that build() would not have made: wrong shapes, NaN, negative masses.
 
     Changes by `equinox.tree_at` and optimisers are not looked at when they are made; this looks at all of
     them. Under jit, vmap and grad, where numbers are not known yet, only shapes and precision are checked.
@@ -29,9 +29,9 @@ def check(model: Model) -> None:
     for name, leaf in leaves.items():
         _demand(model, name, np.isfinite(leaf), leaf, "give finite numbers")
     for sensor, own in zip(model.topology.sensor_names, model.sensors, strict=True):
-        for name, leaf in own.items():
-            if not np.all(np.isfinite(leaf)):
-                fail("check", f"{name} of sensor {sensor} is {leaf}", "give finite numbers")
+        for name, value in own.items():
+            if not np.all(np.isfinite(value)):
+                fail("check", f"{name} of sensor {sensor} is {value}", "give finite numbers")
     for name in NOT_NEGATIVE:
         _demand(model, name, leaves[name] >= 0, leaves[name], "give numbers that are not negative")
     for name in POSITIVE:
@@ -48,11 +48,9 @@ def _check_bodies(model: Model, leaves: dict[str, np.ndarray]) -> None:
     given = np.array(facts.mass_given)
     _demand(model, "mass", ~given | (mass > 0), mass, "give positive masses in kg")
     _demand(model, "mass", given | (mass == 0), mass, "its mass comes from densities: change these instead")
-    weighs = [
-        np.any([leaves["density"][i] > 0 for i, s in enumerate(facts.shapes) if s.body == b])
-        for b in range(len(given))
-    ]
-    _demand(model, "mass", given | np.array(weighs, bool), mass, "give one of its shapes a positive density")
+    weighs = {s.body for i, s in enumerate(facts.shapes) if leaves["density"][i] > 0}
+    dense = np.array([b in weighs for b in range(len(mass))])
+    _demand(model, "mass", given | dense, mass, "give one of its shapes a positive density")
     for b, name in enumerate(facts.bodies):
         if facts.inertia_given[b]:
             _check_inertia(name, leaves["inertia"][b])
@@ -70,22 +68,15 @@ def _check_inertia(body: str, I: np.ndarray) -> None:
 def _check_shapes(model: Model, leaves: dict[str, np.ndarray]) -> None:
     used = np.array([[k < s.measures for k in range(3)] for s in model.topology.shapes]).reshape(-1, 3)
     _demand(model, "size", ~used | (leaves["size"] > 0), leaves["size"], "give positive lengths in metres")
-    _demand(model, "restitution", (leaves["restitution"] >= 0) & (leaves["restitution"] <= 1 + ROUNDING),
-            leaves["restitution"], "give numbers from 0 to 1")  # fmt: skip
+    e = leaves["restitution"]
+    _demand(model, "restitution", (e >= 0) & (e <= 1 + ROUNDING), e, "give numbers from 0 to 1")
 
 
 def _check_joints(model: Model, leaves: dict[str, np.ndarray]) -> None:
-    _demand(
-        model, "lower", leaves["lower"] <= leaves["upper"], leaves["lower"], "it is above upper: swap them"
-    )
+    lower, frequency = leaves["lower"], leaves["frequency"]
+    _demand(model, "lower", lower <= leaves["upper"], lower, "it is above upper: swap them")
     soft = np.array([j.role == "soft" for j in model.topology.joints], bool)
-    _demand(
-        model,
-        "frequency",
-        ~soft | (leaves["frequency"] > 0),
-        leaves["frequency"],
-        "give a positive one in Hz",
-    )
+    _demand(model, "frequency", ~soft | (frequency > 0), frequency, "give a positive one in Hz")
 
 
 def _rotates(R: np.ndarray) -> np.ndarray:

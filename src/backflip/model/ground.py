@@ -10,7 +10,7 @@ from backflip.model.joints import Hinge, Slider
 from backflip.model.notes import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote, rotation_matrix
 
 DEEP = 0.05
-"""How far into the ground is worth a warning, as a part of the shape's smallest length."""
+"""How far into the ground is worth a warning, as a part of the shape's size."""
 ANGLES = 73
 """Angles of a hinge that are tried."""
 
@@ -24,13 +24,12 @@ def warn_of_ignored_ground(description: Description) -> None:
             continue
         for ground, shape in _solid_pairs(description, joint.child):
             depth = _reach(joint, bodies[joint.child], shape, ground)
-            if depth > DEEP * min(
-                x for x in (*np.abs(_points(shape.shape)[0]).max(0), _size(shape.shape)) if x > 0
-            ):
+            if depth > DEEP * _size(shape.shape):
                 warnings.warn(
-                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes through '
-                    f'"{ground.name}", which its shape "{shape.name}" can reach; give the joint collide=True to '
-                    f'let them touch, or say ignore_contact("world", "{joint.child}") if this is meant',
+                    f'body "{joint.child}" hangs from the world by joint "{joint.name}" and so passes '
+                    f'through "{ground.name}", which its shape "{shape.name}" can reach; give the joint '
+                    "collide=True to let them touch, or, if this is meant, say "
+                    f'ignore_contact("world", "{joint.child}")',
                     stacklevel=3,
                 )
                 break
@@ -56,7 +55,7 @@ def _reach(joint: JointNote, body: BodyNote, shape: ShapeNote, ground: ShapeNote
 
 
 def _lowest(joint: JointNote, points: np.ndarray, normal: np.ndarray) -> float:
-    """The least n · p of points (k, 3) about the pivot, over all that the joint allows."""
+    """The smallest n · p of points (k, 3) about the pivot, over all that the joint allows."""
     low, high = (-np.inf, np.inf) if not joint.limits or joint.limits[0] is None else joint.limits[0]
     if isinstance(joint.kind, Slider):
         axis = np.asarray(joint.axes[0], float) / np.linalg.norm(joint.axes[0])

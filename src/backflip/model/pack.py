@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 from itertools import combinations
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -182,16 +183,14 @@ def topology_of(description: Description) -> Topology:
 
 def _hashable(sensor: Sensor) -> Sensor:
     """The same sensor with its vectors as tuples."""
-    vectors = {
-        f.name: _as_tuple(np.asarray(value).tolist())
-        for f in fields(sensor)
-        if isinstance(value := getattr(sensor, f.name), np.ndarray | jax.Array | list | tuple)
-    }
-    return replace(sensor, **vectors)
+    vectors = {f.name: _as_tuple(getattr(sensor, f.name)) for f in fields(sensor)}
+    changed = {name: value for name, value in vectors.items() if value is not getattr(sensor, name)}
+    return replace(sensor, **changed) if changed else sensor
 
 
-def _as_tuple(value):
-    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+def _as_tuple(value: Any) -> Any:
+    plain = value.tolist() if isinstance(value, np.ndarray | jax.Array) else value
+    return tuple(map(_as_tuple, plain)) if isinstance(plain, list | tuple) else plain
 
 
 def _driven(description: Description, joints: tuple[JointFact, ...], note) -> int:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -31,9 +30,10 @@ def point(model: Model, state: State, body: str, p_B: ArrayLike | Numbers = (0.0
     Differentiable by all of model, state and p_B. For states with leading axes wrap it in jax.vmap.
     """
     expect_state("point", model, state)
-    if np.shape(p_B)[-1:] != (3,):
-        raise ValueError(f"point: p_B has shape {np.shape(p_B)}; give (3,) or (..., 3) numbers in metres")
-    return _point(model, state, model.body(body), jnp.asarray(p_B, state.p_WB.dtype))
+    place = jnp.asarray(p_B, state.p_WB.dtype)
+    if place.shape[-1:] != (3,):
+        raise ValueError(f"point: p_B has shape {place.shape}; give (3,) or (..., 3) numbers in metres")
+    return _point(model, state, model.body(body), place)
 
 
 @partial(jax.jit, static_argnums=2)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from backflip import lanes
 from backflip.math import cross, matmul, matvec, transpose, vecmat
@@ -29,8 +29,8 @@ def rest(model: Model, positions: Coordinates = None, velocities: Coordinates = 
     coordinates of loop and soft joints follow from the rest. Bodies hung by ball or fixed joints keep their
     described orientation relative to the parent.
 
-    Without `velocities` bodies move as described. With them only the first body of each tree does, and those
-    below it move with it and with their joints; ball joints then do not turn.
+    Without `velocities` bodies move as described. With them only the root of each tree does, its body that
+    was added first; the others move with it and with their joints, and ball joints do not turn.
     """
     expect_model("rest", model)
     q = _coordinates(model, "positions", positions)
@@ -61,20 +61,29 @@ def _coordinates(model: Model, what: str, given: Coordinates) -> Array:
     if given is None:
         return jnp.asarray(np.zeros(c, dtype))
     if not isinstance(given, Mapping):
-        if np.shape(given) != (c,):
+        array = _array(f"rest: {what}", given, dtype)
+        if array.shape != (c,):
             raise ValueError(
-                f"rest: {what} has shape {np.shape(given)}; this model has {c} coordinates: ({c},), or give "
+                f"rest: {what} has shape {array.shape}; this model has {c} coordinates: ({c},), or give "
                 "them by joint; for a batch wrap the call in jax.vmap"
             )
-        return jnp.asarray(given, dtype)
+        return array
     q = jnp.zeros(c, dtype)
     for name, value in given.items():
         at = _tree_coordinates(facts, what, name)
+        array = _array(f'rest: {what} of joint "{name}"', value, dtype)
         size = () if at.stop == at.start + 1 else (at.stop - at.start,)
-        if np.shape(value) != size:
-            raise ValueError(f'rest: {what} of joint "{name}" has shape {np.shape(value)} but needs {size}')
-        q = q.at[at].set(jnp.asarray(value, dtype))
+        if array.shape != size:
+            raise ValueError(f'rest: {what} of joint "{name}" has shape {array.shape} but needs {size}')
+        q = q.at[at].set(array)
     return q
+
+
+def _array(who: str, value: ArrayLike, dtype: DTypeLike) -> Array:
+    try:
+        return jnp.asarray(value, dtype)
+    except (TypeError, ValueError):
+        raise ValueError(f"{who} is {value!r}; give numbers") from None
 
 
 def _tree_coordinates(facts: Topology, what: str, name: str) -> slice:

@@ -1,4 +1,4 @@
-"""Numbers and names as people give them: what is refused, and what is said about it."""
+"""Numbers and names as people give them: what is refused, and in which words."""
 
 from collections.abc import Iterable
 from numbers import Real
@@ -11,6 +11,8 @@ from backflip.model.notes import rotation_matrix
 
 LARGEST, SMALLEST = 1e12, 1e-12
 """Numbers beyond these are refused, and positive ones below: their squares and products leave float32."""
+DENSEST, THINNEST = 1e6, 1e-3
+"""[kg/m³]"""
 
 
 def fail(who: str, what: str, remedy: str) -> NoReturn:
@@ -33,6 +35,12 @@ def check_known(who: str, what: str, name: object, known: Iterable[str]) -> None
     """The name is among those known."""
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"{who}: {unknown(what, name, sorted(known))}")
+
+
+def check_choice(who: str, what: str, value: object) -> None:
+    """Yes or no."""
+    if not isinstance(value, bool | np.bool_):
+        fail(who, f"{what} is {value!r}", "give True or False")
 
 
 def numbers(value: object) -> np.ndarray:
@@ -76,6 +84,12 @@ def check_positive(
     if not smallest <= v <= largest:
         fail(who, f"{what} is {value}", f"{remedy}, from {smallest:g} to {largest:g}")
     return v
+
+
+def check_density(who: str, value: object) -> float:
+    """A density that is not 0."""
+    remedy = "give a positive density in kg/m³"
+    return check_positive(who, "density", value, remedy, smallest=THINNEST, largest=DENSEST)
 
 
 def check_not_negative(who: str, what: str, value: object) -> float:

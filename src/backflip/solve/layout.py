@@ -1,4 +1,4 @@
-"""Where rows stand: named blocks of scalar rows, then contacts, three rows each, patch by patch.
+"""The order of rows: named blocks of scalar rows, then contacts, three rows each, patch by patch.
 
 The rows of a contact are its normal and two tangents. Contacts of one pair of shapes form a patch.
 """
@@ -41,11 +41,11 @@ class Layout:
         return slice(first, first + self.blocks[place][1])
 
     def by_contact(self, x: Array) -> Array:
-        """Of something of every row (r, ...): that of the contacts (k, 3, ...)."""
+        """The contacts (k, 3, ...) of an array over rows (r, ...)."""
         return x[self.scalars :].reshape(self.contacts, 3, *x.shape[1:])
 
     def by_patch(self, x: Array) -> list[Array]:
-        """Of something of every contact (k, ...): that of the patches (m, c, ...)."""
+        """An array over contacts (k, ...) as patches (m, c, ...)."""
         ends = np.cumsum([m * c for m, c in self.patches])
         return [
             x[end - m * c : end].reshape(m, c, *x.shape[1:])
@@ -53,7 +53,7 @@ class Layout:
         ]
 
     def by_group(self, x: Array) -> list[Array]:
-        """Of something of every row (r, ...): the scalar rows (s, ...), then the patches (m, c, 3, ...)."""
+        """An array over rows (r, ...) as scalar rows (s, ...), then patches (m, c, 3, ...)."""
         return [x[: self.scalars], *self.by_patch(self.by_contact(x))]
 
     @cached_property

@@ -11,7 +11,7 @@ from backflip.solve.layout import Layout
 
 
 class Rows(eqx.Module):
-    """lower <= λ <= upper  ⟂  J V + softness λ = target; for contacts λ_n >= 0 and |λ_t| <= μ λ_n.
+    """lower <= λ <= upper  ⟂  J V + softness λ = target; for contacts λ_n >= 0 and ‖λ_t‖ <= μ λ_n.
 
     r rows = s scalar rows + 3 k contact rows. V are the body velocities after the step.
     """

@@ -70,8 +70,10 @@ def network(seed: int):
     import jax
 
     import backflip as bf
+    from backflip.robots import arm
 
-    return bf.MLP(1, 4, (128, 128), key=jax.random.key(seed))
+    model = arm()
+    return bf.MLP(model.observation_size, model.controls, (128, 128), key=jax.random.key(seed))
 
 
 def learn(setup: Problem, seed: int, **how: Any):
@@ -107,9 +109,9 @@ def evolve(setup: Problem, seed: int, seconds: float, progress: Progress) -> lis
     with progress.task("CMA-ES", total=None) as task:
         while time.perf_counter() - began < seconds:
             drawn = search.ask()
-            costs, told = both(np.asarray(drawn, np.float32))
+            costs, figures = both(np.asarray(drawn, np.float32))
             search.tell(drawn, np.asarray(costs, float).tolist())
-            for error in np.asarray(told["error"], float):
+            for error in np.asarray(figures["error"], float):
                 best.append(min([*best[-1:], float(error)]))
             task.advance(width, error=best[-1])
     return best
@@ -143,11 +145,11 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     import backflip as bf
 
     setup, weak = problem(), problem(PRINTED)
-    found = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
+    trained = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
     _, printed = train_seeds(
         out, seed, progress, resume, lambda s, **how: learn(weak, s, **how), count=1, name="printed torque"
     )[0]
-    logs = [log for _, log in found]
+    logs = [log for _, log in trained]
     errors = [log.column("error") for log in logs]
     seconds = [float(log.column("seconds")[1:].sum()) for log in logs]
     evolved = evolve(setup, seed, float(np.median(seconds)), progress)
@@ -230,7 +232,7 @@ def verify(out: Path) -> list[Claim]:
         claim("simulations to 1 cm, median of the run", "<= 100", f"{record['evaluations']:g}",
               record["evaluations"] <= 100),
         claim("time of an update", "<= 0.1 s", f"{seconds:.3f} s", seconds <= 0.1),
-        claim("the motion is physics", BARS, worst.told(), all(m.audit.ok for m in stored)),
+        claim("the motion is physics", BARS, worst.text(), all(m.audit.ok for m in stored)),
         claim("CMA-ES in the same time does not get within 1 cm", "> 0.01 m", f"{record['cma_error']:.3f} m",
               record["cma_error"] > CLOSE),
     ]  # fmt: skip

@@ -170,12 +170,12 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     import backflip as bf
 
     setup = problem()
-    found = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
-    errors = [unseen_errors(setup, policy) for policy, _ in found]
-    fine = [unseen_errors(setup, policy, fine=True).mean() for policy, _ in found]
-    logs = [log for _, log in found]
+    trained = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
+    errors = [unseen_errors(setup, policy) for policy, _ in trained]
+    fine = [unseen_errors(setup, policy, fine=True).mean() for policy, _ in trained]
+    logs = [log for _, log in trained]
     shown = middle([e.mean() for e in errors])
-    policy = found[shown][0]
+    policy = trained[shown][0]
     bf.save_weights(out / "weights.npz", policy)
     _draw(out, setup, policy, logs, shown, errors[shown])
     return {
@@ -230,7 +230,7 @@ def verify(out: Path) -> list[Claim]:
     setup = problem()
     policy = bf.load_weights(out / "weights.npz", network(record["stored_seed"]))
     error, fine = (float(unseen_errors(setup, policy, fine=f).mean()) for f in (False, True))
-    honest = one_audit(setup, policy)
+    motion = one_audit(setup, policy)
     _, again = learn(setup, record["seed"], updates=6, progress=Progress(quiet=True))
     seconds = seconds_per_update([again])
     far, near = (median(record[f"updates_to_{cm}_cm"]) for cm in (10, 5))
@@ -243,5 +243,5 @@ def verify(out: Path) -> list[Claim]:
               error <= CLOSE),
         claim("the same with steps a quarter as long", "<= 0.02 m", f"{fine:.4f} m", fine <= CLOSE),
         claim("time of an update", "<= 2 s", f"{seconds:.2f} s", seconds <= 2),
-        claim("the motion is physics", BARS, honest.told(), honest.ok),
+        claim("the motion is physics", BARS, motion.text(), motion.ok),
     ]  # fmt: skip

@@ -28,7 +28,7 @@ CLOSE = 0.01
 """[m], [m/s] and [rad/s]: how exactly the throw has to end"""
 SCALE = np.array([1.0, 1.0, 1.0, 10.0, 10.0, 10.0])
 """[m/s], [rad/s] a natural unit of each number, for both methods: 1 m/s is stopped by 5 rad/s of backspin"""
-LEAST = 1e-5
+MIN_DAMPING = 1e-5
 """of damping: with less, directions that float32 hardly sees would rule a step"""
 ITERATIONS, EVALUATIONS = 100, 20_000
 """when to give up: gradient, CMA-ES"""
@@ -62,7 +62,6 @@ class Problem(NamedTuple):
 
 def problem(width: int) -> Problem:
     """The simulation, for `width` throws at once, and its Jacobian in forward mode: six columns, one pass."""
-    import equinox as eqx
     import jax
     import jax.numpy as jnp
 
@@ -75,7 +74,7 @@ def problem(width: int) -> Problem:
     target = jnp.array(TARGET)
 
     def replay(throw):
-        state = eqx.tree_at(lambda s: (s.v_WB, s.w_WB), start, (throw[None, :3], throw[None, 3:]))
+        state = bf.replace(model, start, v_WB={"ball": throw[:3]}, w_WB={"ball": throw[3:]})
         return bf.rollout(scheme, model, state, steps=round(SECONDS / DT))
 
     def misses(throw):
@@ -126,14 +125,15 @@ def by_gradient(setup: Problem, seed: int) -> Search:
     began = time.perf_counter()
     throw = first_guess(seed)
     miss, slope = _numbers(setup.slopes(_single(throw)))
-    kept, errors = [cost(miss)], [cost(miss) ** 0.5]
+    accepted, errors = [cost(miss)], [cost(miss) ** 0.5]
     while not landed(miss) and len(errors) < ITERATIONS:
         J, r = slope * WEIGHT[:, None] * SCALE, miss * WEIGHT
         step = SCALE * np.linalg.solve(J.T @ J + damping * np.eye(6), -J.T @ r)
         tried_miss, tried_slope = _numbers(setup.slopes(_single(throw + step)))
-        if cost(tried_miss) < max(kept[-patience:]):
-            throw, miss, slope, damping = throw + step, tried_miss, tried_slope, max(damping * 0.3, LEAST)
-            kept.append(cost(miss))
+        if cost(tried_miss) < max(accepted[-patience:]):
+            throw, miss, slope = throw + step, tried_miss, tried_slope
+            damping = max(damping * 0.3, MIN_DAMPING)
+            accepted.append(cost(miss))
         else:
             damping *= 3
         errors.append(min(errors[-1], cost(tried_miss) ** 0.5))
@@ -176,8 +176,8 @@ CMA_WIDTH = 9
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
     """Both methods from ten starts; curves, the path, a replay and the throws found."""
     out.mkdir(parents=True, exist_ok=True)
-    found = _load_partial(resume) if resume else {}
-    _save_partial(out, found)  # from now on there is something to resume
+    searches = _load_partial(resume) if resume else {}
+    _save_partial(out, searches)  # from now on there is something to resume
     began = time.perf_counter()
     with progress.task("compiling", total=1) as task:
         setup = problem(CMA_WIDTH)
@@ -187,12 +187,12 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
         for s in range(seed, seed + SEEDS):
             for method, search in (("gradient", by_gradient), ("cma", lambda p, s: by_cma(p, s, CMA_WIDTH))):
                 key = f"{method} {s}"
-                if key not in found:
-                    found[key] = search(setup, s)
-                    _save_partial(out, found)
-                task.advance(seed=s, method=method, evaluations=found[key].evaluations)
+                if key not in searches:
+                    searches[key] = search(setup, s)
+                    _save_partial(out, searches)
+                task.advance(seed=s, method=method, evaluations=searches[key].evaluations)
     gradient, evolution = (
-        [found[f"{m} {s}"] for s in range(seed, seed + SEEDS)] for m in ("gradient", "cma")
+        [searches[f"{m} {s}"] for s in range(seed, seed + SEEDS)] for m in ("gradient", "cma")
     )
     files = _draw(out, setup, gradient, evolution)
     return _summary(gradient, evolution, compiling) | {"files": files}
@@ -257,12 +257,12 @@ def _draw(out: Path, setup: Problem, gradient: list[Search], evolution: list[Sea
     return ["convergence.png", "path.png", "replay.html"]
 
 
-def _save_partial(out: Path, found: dict[str, Search]) -> None:
+def _save_partial(out: Path, searches: dict[str, Search]) -> None:
     def plain(search: Search) -> dict[str, Any]:
         errors = [float(f"{e:.4g}") for e in search.errors]
         return search._asdict() | {"throw": search.throw.tolist(), "errors": errors}
 
-    record = {key: plain(search) for key, search in found.items()}
+    record = {key: plain(search) for key, search in searches.items()}
     write_text(out / "searches.json", json.dumps(record))
 
 

@@ -19,11 +19,11 @@ LINEAR = 1.1
 class Findings:
     """Measurements, looked up by what was measured."""
 
-    found: dict[str, dict[str, Any]]
+    measurements: dict[str, dict[str, Any]]
 
     def entries(self, **asked: Any) -> list[dict[str, Any]]:
         """Every finished measurement of jobs that are as asked: `entries(engine="xla", what="forward")`."""
-        whole = (e for e in self.found.values() if e["samples"] and "failed" not in e)
+        whole = (e for e in self.measurements.values() if e["samples"] and "failed" not in e)
         return [e for e in whole if _fits(e["job"], asked)]
 
     def entry(self, **asked: Any) -> dict[str, Any]:
@@ -31,7 +31,9 @@ class Findings:
         fitting = self.entries(**{"hidden": None, "cores": 1} | asked)
         if len(fitting) == 1:
             return fitting[0]
-        reasons = [e["failed"] for e in self.found.values() if "failed" in e and _fits(e["job"], asked)]
+        reasons = [
+            e["failed"] for e in self.measurements.values() if "failed" in e and _fits(e["job"], asked)
+        ]
         raise KeyError(reasons[0] if reasons else "not measured")
 
     def figure(self, **asked: Any) -> float:
@@ -60,9 +62,9 @@ Check = Callable[[], tuple[str, bool]]
 """Gives what was measured, in words, and whether that is enough."""
 
 
-def claims(found: dict[str, dict[str, Any]], many: int, wide: int) -> list[Claim]:
+def claims(measurements: dict[str, dict[str, Any]], many: int, wide: int) -> list[Claim]:
     """One claim for every figure that was asked for; `many` and `wide` are the batches."""
-    at = Findings(found)
+    at = Findings(measurements)
 
     def faster(times: float, robot: str, robots: int, what: str, peer: str, theirs: str = "") -> Check:
         """Lanes against a peer, that does `theirs` instead of the same thing."""
@@ -160,7 +162,7 @@ def chains(at: Findings) -> list[dict[str, Any]]:
 
 
 def _chain_entries(at: Findings) -> list[dict[str, Any]]:
-    return [e for e in at.found.values() if e["job"]["robot"].startswith("chain")]
+    return [e for e in at.measurements.values() if e["job"]["robot"].startswith("chain")]
 
 
 def _growth(at: Findings, what: str, unit: str) -> tuple[str, bool]:
@@ -170,8 +172,8 @@ def _growth(at: Findings, what: str, unit: str) -> tuple[str, bool]:
         raise KeyError("not measured")
     links, values = [r["links"] for r in rows], [r[f"{what} {unit}"] for r in rows]
     k = float(np.polyfit(np.log(links), np.log(values), 1)[0])
-    told = ", ".join(f"{n}: {short(value)}" for n, value in zip(links, values, strict=True))
-    return f"k = {k:.2f} ({told} {unit})", k <= LINEAR
+    text = ", ".join(f"{n}: {short(value)}" for n, value in zip(links, values, strict=True))
+    return f"k = {k:.2f} ({text} {unit})", k <= LINEAR
 
 
 def _memory(at: Findings, robot: str, hidden: tuple[int, ...] | None, tenfold: float) -> tuple[str, bool]:
@@ -184,8 +186,8 @@ def _memory(at: Findings, robot: str, hidden: tuple[int, ...] | None, tenfold: f
         raise KeyError("not measured")
     few, more = ((e["job"]["steps"], median(e["samples"])) for e in entries)
     ratio, limit = more[1] / few[1], tenfold ** math.log10(more[0] / few[0])
-    told = f"{ratio:.1f}x ({few[1] / MB:.0f} MB for {few[0]} steps, {more[1] / MB:.0f} MB for {more[0]})"
-    return told, ratio < limit
+    text = f"{ratio:.1f}x ({few[1] / MB:.0f} MB for {few[0]} steps, {more[1] / MB:.0f} MB for {more[0]})"
+    return text, ratio < limit
 
 
 def _drift(at: Findings, robot: str) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""What `backflip bench` shows: a summary to keep, tables to print, pictures."""
+"""What `backflip bench` shows: a summary to store, tables to print, pictures."""
 
 import sys
 from dataclasses import asdict
@@ -30,16 +30,16 @@ GPU (GTX 1080)."""
 PARTS = ("physics", "network", "rest")
 
 
-def summary(found: dict[str, dict[str, Any]], size: Size) -> dict[str, Any]:
+def summary(measurements: dict[str, dict[str, Any]], size: Size) -> dict[str, Any]:
     """Claims, and every figure behind them."""
-    at, all_claims = Findings(found), claims(found, size.many, size.wide)
+    at, all_claims = Findings(measurements), claims(measurements, size.many, size.wide)
     return {
         "ok": all(claim.ok for claim in all_claims),
         "claims": [asdict(claim) for claim in all_claims],
         "speeds": speeds(at, size),
         "chains": _or_nothing(lambda: chains(at)),
         "table1": table1(at, size),
-        "figures": {name: _figure(entry) for name, entry in found.items()},
+        "figures": {name: _figure(entry) for name, entry in measurements.items()},
     }
 
 
@@ -52,11 +52,11 @@ def _or_nothing(made: Any) -> Any:
 
 def _figure(entry: dict[str, Any]) -> dict[str, Any]:
     """Median and extremes of the samples, and what the process told."""
-    told = {k: v for k, v in entry.items() if k not in ("job", "samples")}
+    details = {k: v for k, v in entry.items() if k not in ("job", "samples")}
     samples = entry["samples"]
     if samples:
-        told |= {"median": median(samples), "least": min(samples), "most": max(samples)}
-    return told | {"steps": entry["job"]["steps"]}
+        details |= {"median": median(samples), "least": min(samples), "most": max(samples)}
+    return details | {"steps": entry["job"]["steps"]}
 
 
 def speeds(at: Findings, size: Size) -> list[dict[str, Any]]:
@@ -108,8 +108,8 @@ def show(record: dict[str, Any], size: Size) -> None:
     console.print(f"\n{sentence(record['machine'])}; one core, float32 (MuJoCo: float64), medians")
     if record["load_average"]["before"][0] > BUSY:
         console.print("[yellow]the machine was busy before this began: figures may be off[/yellow]")
-    for name, told in record["figures"].items():
-        for warning in told.get("warnings", []):
+    for name, details in record["figures"].items():
+        for warning in details.get("warnings", []):
             console.print(f"[yellow]{escape(name)}: {escape(warning)}[/yellow]")
     console.print(_speed_table(record, size))
     for table in (_paper_table, _chain_table, _claim_table):
@@ -172,9 +172,9 @@ def _share(part: float | None, whole: float | None) -> str:
     return _short(part) if part is None or whole is None else f"{short(part)} ({part / whole:.0%})"
 
 
-def draw(folder: Path, found: dict[str, dict[str, Any]], size: Size) -> list[str]:
+def draw(folder: Path, measurements: dict[str, dict[str, Any]], size: Size) -> list[str]:
     """The pictures, as far as there is something to draw."""
-    at, files = Findings(found), []
+    at, files = Findings(measurements), []
     if at.entries(what="forward", robot=ROBOTS[0]):
         _draw_speeds(folder / "speed.png", speeds(at, size), size)
         files.append("speed.png")

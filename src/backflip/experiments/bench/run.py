@@ -35,7 +35,7 @@ class Book:
 
     path: Path
     setting: dict[str, Any]
-    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    measurements: dict[str, dict[str, Any]] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter)
 
     def read(self) -> None:
@@ -46,21 +46,23 @@ class Book:
         for what, now in json.loads(json.dumps(self.setting)).items():
             if record["setting"].get(what) != now:
                 raise Unable(f"{self.path}: that was another {what}; start again without --resume")
-        self.found = {name: entry for name, entry in record["found"].items() if "failed" not in entry}
+        self.measurements = {name: entry for name, entry in record["found"].items() if "failed" not in entry}
 
     def missing(self, job: Job, rounds: int) -> int:
         """How many samples there are still to take."""
-        entry = self.found.get(job.name, {})
+        entry = self.measurements.get(job.name, {})
         return 0 if "failed" in entry else rounds - len(entry.get("samples", ()))
 
-    def add(self, job: Job, sample: float | None = None, **told: Any) -> None:
+    def add(self, job: Job, sample: float | None = None, **details: Any) -> None:
         """Write down a sample, and what else was told."""
-        entry = self.found.setdefault(job.name, {"job": asdict(job), "samples": []})
-        entry.update(told)
+        entry = self.measurements.setdefault(job.name, {"job": asdict(job), "samples": []})
+        entry.update(details)
         if sample is not None:
             entry["samples"].append(sample)
         seconds = time.perf_counter() - self.began
-        save_result(self.path, NAME, {"setting": self.setting, "found": self.found}, seed=0, seconds=seconds)
+        save_result(
+            self.path, NAME, {"setting": self.setting, "found": self.measurements}, seed=0, seconds=seconds
+        )
 
 
 class Broken(Exception):
@@ -135,10 +137,10 @@ FORGET = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_X64", "XLA_FLAGS", "BACKFLIP_
 
 
 def _environment(job: Job, cache: Path, flags: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in FORGET}
+    inherited = {name: value for name, value in os.environ.items() if name not in FORGET}
     source = str(Path(__file__).parents[3])
-    return kept | {
-        "PYTHONPATH": os.pathsep.join([source, *filter(None, [kept.get("PYTHONPATH")])]),
+    return inherited | {
+        "PYTHONPATH": os.pathsep.join([source, *filter(None, [inherited.get("PYTHONPATH")])]),
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_COMPILATION_CACHE": "false",
         "BACKFLIP_CACHE": str(cache),
@@ -173,18 +175,18 @@ def _race(race: Race, book: Book, size: Size, kernels: Path) -> Iterator[tuple[J
                     continue  # the book has it
                 try:
                     if job.what in FIGURES:
-                        sample, told = _figure(job, kernels / str(turn), size.xla_flags)
+                        sample, details = _figure(job, kernels / str(turn), size.xla_flags)
                     else:
-                        told = {}
+                        details = {}
                         if job.name not in workers:
                             worker = Worker(job, kernels / job.name, size.xla_flags)
                             workers[job.name] = open_workers.enter_context(worker)
-                            told = worker.answer()
+                            details = worker.answer()
                         sample = workers[job.name].sample()
                 except Broken as failure:
                     book.add(job, failed=str(failure))
                     continue
-                book.add(job, sample, **told)
+                book.add(job, sample, **details)
                 yield job, sample
 
 
@@ -195,8 +197,8 @@ def _figure(job: Job, kernels: Path, flags: str) -> tuple[float, dict[str, Any]]
         with Worker(job, cache, flags) as worker:
             worker.answer()
     with Worker(job, cache, flags) as worker:
-        told = worker.answer()
-    return told.pop("figure"), told
+        details = worker.answer()
+    return details.pop("figure"), details
 
 
 def run(out: Path, *, size: Size, progress: Progress, resume: bool) -> dict[str, Any]:
@@ -210,11 +212,11 @@ def run(out: Path, *, size: Size, progress: Progress, resume: bool) -> dict[str,
         book.read()
     load = os.getloadavg()
     measure(plan(size), book, size, progress)
-    result = report.summary(book.found, size) | {
+    result = report.summary(book.measurements, size) | {
         "machine": setting["machine"],
         "load_average": {"before": load, "after": os.getloadavg()},
         "size": asdict(size),
         "how": __doc__,
     }
-    result["files"] = report.draw(out / NAME, book.found, size)
+    result["files"] = report.draw(out / NAME, book.measurements, size)
     return save_result(out / f"{NAME}.json", NAME, result, seed=0, seconds=time.perf_counter() - began)

@@ -44,24 +44,24 @@ def get_ready(job: Job, began: float) -> tuple[dict[str, Any], Callable[[], floa
     building = time.perf_counter()
     value, slopes = run()
     first = time.perf_counter() - building
-    told: dict[str, Any] = {"value": value}
+    details: dict[str, Any] = {"value": value}
     if job.derives:  # a figure to see that gradients are there, and finite
         norm = math.sqrt(sum(np.sum(np.square(np.asarray(x, float))) for x in slopes))
-        told["gradient_norm"] = norm if math.isfinite(norm) else str(norm)  # JSON has no such numbers
+        details["gradient_norm"] = norm if math.isfinite(norm) else str(norm)  # JSON has no such numbers
         if not math.isfinite(norm):
             warnings.warn(f"the gradient is {norm}", stacklevel=1)
     if job.what in ("cold", "warm"):
-        return told | {"figure": time.monotonic() - began}, _nothing
+        return details | {"figure": time.monotonic() - began}, _nothing
     if job.what == "drift":
-        return told | {"figure": value}, _nothing
+        return details | {"figure": value}, _nothing
     if job.what == "memory":
         del slopes
-        return told | {"figure": peak_of(run)}, _nothing
+        return details | {"figure": peak_of(run)}, _nothing
     again = _seconds(run, 1)
     if job.engine != "mujoco":
-        told["compile_seconds"] = max(0.0, first - again)
+        details["compile_seconds"] = max(0.0, first - again)
     repeats = max(1, math.ceil(SAMPLE / again))
-    return told, lambda: _seconds(run, repeats)
+    return details, lambda: _seconds(run, repeats)
 
 
 def _nothing() -> float:
@@ -105,10 +105,10 @@ def main(job: Job, began: float) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     with warnings.catch_warnings(record=True) as heard:  # such as lanes having left something to XLA
-        told, sample = get_ready(job, began)
+        details, sample = get_ready(job, began)
     if heard:
-        told["warnings"] = sorted({str(warning.message) for warning in heard})
-    print(json.dumps(told), file=answers)
+        details["warnings"] = sorted({str(warning.message) for warning in heard})
+    print(json.dumps(details), file=answers)
     for _ in sys.stdin:
         print(json.dumps({"seconds": sample()}), file=answers)
 

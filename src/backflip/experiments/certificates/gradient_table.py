@@ -69,20 +69,20 @@ def stored(path: Path, solvers: Iterable[str]) -> list[Cell]:
     if not path.is_file():
         return []
     cells = read_result(path)["cells"]
-    found = [Cell(**{name: value for name, value in cell.items() if name != "ok"}) for cell in cells]
-    return [cell for cell in found if cell.solver in solvers]
+    entries = [Cell(**{name: value for name, value in cell.items() if name != "ok"}) for cell in cells]
+    return [cell for cell in entries if cell.solver in solvers]
 
 
 def table(cells: list[Cell]) -> str:
     """Markdown: a row per case and solver, a column per number of steps; the worst error and its leaf."""
-    found = {(cell.case, cell.solver, cell.steps): cell for cell in cells}
+    by_place = {(cell.case, cell.solver, cell.steps): cell for cell in cells}
     columns = sorted({cell.steps for cell in cells})
     heads = ["", *(f"{n} step{'s' * (n > 1)}" for n in columns)]
     rows = []
     for name, solver in product(dict.fromkeys(cell.case for cell in cells), SCHEMES):
-        if (name, solver, columns[0]) in found:
+        if (name, solver, columns[0]) in by_place:
             label = name if solver == DEFAULT else f"{name}, {solver}"
-            rows.append([label, *(_entry(found[name, solver, n]) for n in columns)])
+            rows.append([label, *(_entry(by_place[name, solver, n]) for n in columns)])
     return markdown(heads, rows)
 
 

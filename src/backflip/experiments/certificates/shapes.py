@@ -40,7 +40,7 @@ Row = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class Comparison:
     """What was found for one pair of kinds."""
 
     pair: str
@@ -163,12 +163,12 @@ def coal_normal(kinds: tuple[str, str], row: Row) -> np.ndarray:
     form_a, p_WA, R_WA, form_b, p_WB, R_WB = row
     if kinds[0] == "plane":
         return R_WA[:, 2]
-    asked, found = coal.DistanceRequest(True, True), coal.DistanceResult()
-    asked.gjk_tolerance = asked.epa_tolerance = 1e-7
-    asked.gjk_max_iterations = asked.epa_max_iterations = 500
+    request, result = coal.DistanceRequest(True, True), coal.DistanceResult()
+    request.gjk_tolerance = request.epa_tolerance = 1e-7
+    request.gjk_max_iterations = request.epa_max_iterations = 500
     a, b = _coal_shape(kinds[0], form_a), _coal_shape(kinds[1], form_b)
-    coal.distance(a, coal.Transform3s(R_WA, p_WA), b, coal.Transform3s(R_WB, p_WB), asked, found)
-    return np.array(found.normal)
+    coal.distance(a, coal.Transform3s(R_WA, p_WA), b, coal.Transform3s(R_WB, p_WB), request, result)
+    return np.array(result.normal)
 
 
 def _coal_shape(kind: str, form: np.ndarray) -> Any:
@@ -189,7 +189,7 @@ def _coal_shape(kind: str, form: np.ndarray) -> Any:
     return make[kind]()
 
 
-def compare(kinds: tuple[str, str], n: int, seed: int) -> Found:
+def compare(kinds: tuple[str, str], n: int, seed: int) -> Comparison:
     """n scenes of one pair, ours against coal's."""
     rows = scenes(kinds, n, seed)
     program = jax.jit(jax.vmap(collider(kinds)), compiler_options=QUICK)
@@ -207,7 +207,7 @@ def compare(kinds: tuple[str, str], n: int, seed: int) -> Found:
     apart = np.arccos(np.clip((normal * theirs).sum(-1), -1, 1))
     same = known & (np.abs(most - gap) < AS_GOOD * size) & (apart < ANOTHER)
     difference = np.abs(np.asarray(single.gap).min(-1) - gap) / size
-    return Found(
+    return Comparison(
         pair="-".join(kinds),
         scenes=n,
         deep=int((gap < 0).sum()),
@@ -234,24 +234,24 @@ def write_table(out: Path, *, page: Path | None = None) -> str:
         raise Unable('shapes: there is no coal to compare with; pip install "backflip[dev]"') from error
     jax.config.update("jax_enable_x64", True)
     began, each = time.perf_counter(), -(-SCENES // len(NEW))
-    found = []
+    comparisons = []
     with Progress().task("shapes", len(NEW)) as task:
         for kinds in NEW:
-            found.append(compare(kinds, each, seed=0))
-            task.advance(pair=found[-1].pair, missed=found[-1].missed)
+            comparisons.append(compare(kinds, each, seed=0))
+            task.advance(pair=comparisons[-1].pair, missed=comparisons[-1].missed)
     result = {
         "scenes": each * len(NEW),
         "asked": {"gap": GAP, "angle": ANGLE},
-        "pairs": [{**vars(one), "ok": one.ok} for one in found],
+        "pairs": [{**vars(one), "ok": one.ok} for one in comparisons],
     }
     save_result(out / "shapes.json", "shapes", result, seed=0, seconds=time.perf_counter() - began)
-    text = table(found)
+    text = table(comparisons)
     if page:
         put_table(page, MARK, text)
     return text
 
 
-def table(found: list[Found]) -> str:
+def table(comparisons: list[Comparison]) -> str:
     """Markdown: a row for each pair."""
     heads = [
         "pair",
@@ -264,7 +264,7 @@ def table(found: list[Found]) -> str:
         "float32",
     ]
     rows = []
-    for one in found:
+    for one in comparisons:
         errors = [f"{x:.0e}" for x in (one.own, one.missed, one.angle)]
         last = f"{one.single:.0e}" + ("" if one.ok else " ✗")
         rows.append([one.pair, str(one.scenes), str(one.deep), *errors, str(one.compared), last])

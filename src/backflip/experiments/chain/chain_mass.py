@@ -63,23 +63,31 @@ def positions(model, state):
 @cache
 def with_mass(links: int, ball_mass: float | None = None):
     """theta -> Model, of one mass for all links or one for each."""
-    import equinox as eqx
+    import jax.numpy as jnp
+
+    import backflip as bf
 
     model = scene(links, ball_mass).model
-    return lambda theta: eqx.tree_at(lambda m: m.mass, model, model.mass.at[:links].set(theta["mass"]))
+
+    def build(theta):
+        masses = jnp.broadcast_to(theta["mass"], (links,))
+        return bf.replace(model, mass={f"link {i}": masses[i] for i in range(links)})
+
+    return build
 
 
 @cache
 def with_all(links: int):
     """theta -> Model, of masses, friction and restitution."""
-    import equinox as eqx
     import jax.numpy as jnp
+
+    import backflip as bf
 
     def build(theta):
         model = with_mass(links)(theta)
         friction = jnp.full_like(model.friction, 1.0) * theta["friction"]
         restitution = jnp.full_like(model.restitution, 1.0) * theta["restitution"]
-        return eqx.tree_at(lambda m: (m.friction, m.restitution), model, (friction, restitution))
+        return bf.replace(model, friction=friction, restitution=restitution)
 
     return build
 
@@ -161,7 +169,7 @@ def updates_to(values: np.ndarray, true: float, near: float = NEAR) -> int | Non
     return int(far[-1]) + 2 if far.size else 1
 
 
-def measure_shared(links: int, progress: Progress) -> dict[str, Any]:
+def measure_single(links: int, progress: Progress) -> dict[str, Any]:
     """From 1 kg and from ten other guesses."""
     _, log = find(links, FIRST, progress)
     counts, ends = [], []
@@ -203,7 +211,7 @@ def landscape(links: int = 10, count: int = 96) -> dict[str, Any]:
     import jax.numpy as jnp
 
     masses = jnp.asarray(np.geomspace(OTHERS[0], OTHERS[-1], count), jnp.result_type(float))
-    found: dict[str, Any] = {"mass": np.asarray(masses, float).tolist()}
+    curves: dict[str, Any] = {"mass": np.asarray(masses, float).tolist()}
     for name, ball_mass in (("heavy", None), ("light", LIGHT)):
         watch = watched(links, ball_mass)
         true = watch({"mass": jnp.asarray(TRUE)})
@@ -215,28 +223,28 @@ def landscape(links: int = 10, count: int = 96) -> dict[str, Any]:
         both = jax.jit(jax.vmap(lambda m, e=errors: jax.jvp(e, (m,), (jnp.ones_like(m),))))
         mse, slope = (np.asarray(x, float) for x in both(masses))
         right = np.sign(slope) == np.sign(np.asarray(masses, float) - TRUE)[:, None]
-        found[name] = {
+        curves[name] = {
             "mse": {f"{steps * DT:g} s": mse[:, k].tolist() for k, steps in enumerate(HORIZONS)},
             "useful": {f"{steps * DT:g} s": float(right[:, k].mean()) for k, steps in enumerate(HORIZONS)},
         }
-    return found
+    return curves
 
 
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
     """All chains from all guesses, all parameters at once, the landscape, and run times."""
     parts = Parts((resume or out) / "runs", resume is not None)
-    shared = {n: parts.keep(f"shared-{n}", lambda n=n: measure_shared(n, progress)) for n in LINKS}
-    every = {n: parts.keep(f"all-{n}", lambda n=n: measure_all(n, seed, progress)) for n in LINKS}
-    hills = parts.keep("landscape", landscape)
-    times = {n: parts.keep(f"times-{n}", lambda n=n: measure_times(n, progress)) for n in ALL_LINKS}
-    files = draw(out, shared, every, hills, times)
+    single = {n: parts.measured(f"shared-{n}", lambda n=n: measure_single(n, progress)) for n in LINKS}
+    every = {n: parts.measured(f"all-{n}", lambda n=n: measure_all(n, seed, progress)) for n in LINKS}
+    hills = parts.measured("landscape", landscape)
+    times = {n: parts.measured(f"times-{n}", lambda n=n: measure_times(n, progress)) for n in ALL_LINKS}
+    files = draw(out, single, every, hills, times)
     _film(out)
     ten = times[10]
     return {
-        "evaluations": max(s["updates"] or np.inf for s in shared.values()),
-        "error": max(abs(s["mass"][-1] / TRUE - 1) for s in shared.values()),
-        "updates_from_1_kg": {n: s["updates"] for n, s in shared.items()},
-        "updates_from_other_guesses": {n: s["updates_from_others"] for n, s in shared.items()},
+        "evaluations": max(s["updates"] or np.inf for s in single.values()),
+        "error": max(abs(s["mass"][-1] / TRUE - 1) for s in single.values()),
+        "updates_from_1_kg": {n: s["updates"] for n, s in single.items()},
+        "updates_from_other_guesses": {n: s["updates_from_others"] for n, s in single.items()},
         "all_at_once": {n: {k: v for k, v in e.items() if k != "mse"} for n, e in every.items()},
         "share_of_useful_slopes": {ball: hills[ball]["useful"] for ball in ("heavy", "light")},
         "seconds_for_30_updates": times,
@@ -251,7 +259,7 @@ class Parts(NamedTuple):
     folder: Path
     resume: bool
 
-    def keep(self, name: str, measure) -> dict[str, Any]:
+    def measured(self, name: str, measure) -> dict[str, Any]:
         """Measured now, or read from the run that was stopped."""
         file = self.folder / f"{name}.json"
         if not (self.resume and file.is_file()):
@@ -275,12 +283,12 @@ def verify(out: Path) -> list[Claim]:
     record = read_result(out.parent / f"{NAME}.json")
     quiet = Progress(quiet=True)
     began = time.perf_counter()
-    shared = {n: measure_shared(n, quiet) for n in LINKS}
+    single = {n: measure_single(n, quiet) for n in LINKS}
     seconds = time.perf_counter() - began
     every = {n: measure_all(n, record["seed"], quiet) for n in LINKS}
     times = measure_times(10, quiet)
-    own = [s["updates"] for s in shared.values()]
-    others = [u for s in shared.values() for u in s["updates_from_others"]]
+    own = [s["updates"] for s in single.values()]
+    others = [u for s in single.values() for u in s["updates_from_others"]]
     kinds = ("worst_mass_error", "friction_error", "restitution_error")
     worst = {k: max(e[k] for e in every.values()) for k in kinds}
     arrived = [u for u in others if u is not None and u <= UPDATES]

@@ -10,10 +10,10 @@ THEIRS = {
 """[s] of processor time for the same 30 updates by the authors' public engine, one core of a 2.8 GHz Xeon"""
 
 
-def draw(out: Path, shared: dict, every: dict, hills: dict, times: dict) -> list[str]:
+def draw(out: Path, single: dict, every: dict, hills: dict, times: dict) -> list[str]:
     """All figures; returns their names."""
-    _curves(out / "mass.png", shared, "mass", "Mass of a link over updates", "mass [kg]", log=False)
-    _curves(out / "mse.png", shared, "mse", "How far positions are off", "MSE [m²]", log=True)
+    _curves(out / "mass.png", single, "mass", "Mass of a link over updates", "mass [kg]", log=False)
+    _curves(out / "mse.png", single, "mse", "How far positions are off", "MSE [m²]", log=True)
     _curves(
         out / "all-at-once.png", every, "mse", "Masses, friction, restitution at once", "MSE [m²]", log=True
     )
@@ -27,8 +27,8 @@ def _curves(path: Path, runs: dict, what: str, title: str, y: str, log: bool) ->
     from backflip.view.plots import figure
 
     with figure(path, title=title, x="updates", y=y) as axes:
-        for links, found in runs.items():
-            axes.plot(range(1, len(found[what]) + 1), found[what], marker=".", label=f"{links} links")
+        for links, run in runs.items():
+            axes.plot(range(1, len(run[what]) + 1), run[what], marker=".", label=f"{links} links")
         if log:
             axes.set_yscale("log")
         else:

@@ -39,8 +39,8 @@ def run_times(watch: Watch, true: float, first: float, links: int, progress: Pro
         return jnp.stack([(one(mass + by) - at) / NUDGE for by in nudged])
 
     def at_once(mass):
-        found = many(jnp.concatenate([mass[None], mass + nudged]))
-        return (found[1:] - found[0]) / NUDGE
+        values = many(jnp.concatenate([mass[None], mass + nudged]))
+        return (values[1:] - values[0]) / NUDGE
 
     ways: dict[str, Callable[[Any], Any]] = {
         "analytic": lambda mass: both(mass)[1],
@@ -48,10 +48,10 @@ def run_times(watch: Watch, true: float, first: float, links: int, progress: Pro
         "numeric at once": at_once,
     }
     with progress.task(f"run time, {links} links", total=TAKES * len(ways)) as task:
-        return {name: _least(slope, jnp.full(links, first), task) for name, slope in ways.items()}
+        return {name: _best_time(slope, jnp.full(links, first), task) for name, slope in ways.items()}
 
 
-def _least(slope: Callable[[Any], Any], mass: Any, task: Any) -> float:
+def _best_time(slope: Callable[[Any], Any], mass: Any, task: Any) -> float:
     """[s] for 30 updates by gradient descent, the least of some takes."""
     import jax
     import jax.numpy as jnp

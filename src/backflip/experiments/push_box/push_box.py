@@ -39,13 +39,13 @@ def solvers() -> dict[str, Any]:
     """What is compared, by name."""
     import backflip as bf
 
-    found = {"PGS": bf.PGS(20), "interior point, sharp": bf.InteriorPoint()}
+    named = {"PGS": bf.PGS(20), "interior point, sharp": bf.InteriorPoint()}
     for kappa in KAPPAS:
         backward = bf.Implicit(smoothness=kappa)
-        found[f"sharp, gradient at {kappa:g} J"] = bf.InteriorPoint(gradient=backward)
+        named[f"sharp, gradient at {kappa:g} J"] = bf.InteriorPoint(gradient=backward)
     for kappa in KAPPAS:
-        found[f"smooth, {kappa:g} J"] = bf.InteriorPoint(smoothness=kappa)
-    return found
+        named[f"smooth, {kappa:g} J"] = bf.InteriorPoint(smoothness=kappa)
+    return named
 
 
 def box():
@@ -90,12 +90,12 @@ def descend(slopes: Any) -> list[float]:
 
 def seconds(slopes: Any) -> float:
     """[s] that the landscape takes, forward and backward: the best of many times."""
-    force, found = FORCES.astype(np.float32), []
+    force, times = FORCES.astype(np.float32), []
     for _ in range(TIMES):
         began = time.perf_counter()
         slopes(force)[1].block_until_ready()
-        found.append(time.perf_counter() - began)
-    return min(found)
+        times.append(time.perf_counter() - began)
+    return min(times)
 
 
 def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[str, Any]:
@@ -140,12 +140,12 @@ def verify(out: Path) -> list[Claim]:
     for kappa in KAPPAS:
         name = f"sharp, gradient at {kappa:g} J"
         error = abs(_distance(curves[name]["descent"][-1]) - TARGET)
-        told = f"from {STUCK:g} N, where the box sticks, the gradient at {kappa:g} J leads to the target"
-        claims.append(Claim(NAME, told, "1 cm", f"{100 * error:.2g} cm", error <= 0.01))
+        text = f"from {STUCK:g} N, where the box sticks, the gradient at {kappa:g} J leads to the target"
+        claims.append(Claim(NAME, text, "1 cm", f"{100 * error:.2g} cm", error <= 0.01))
     for name in ("PGS", "interior point, sharp"):
         slope = abs(float(landscape(solvers()[name])(np.full(FORCES.shape, STUCK, np.float32))[1][0]))
-        told = f"{name}: the gradient there shows no way"
-        claims.append(Claim(NAME, told, f"below {FLAT:g} m²/N", f"{slope:.2g} m²/N", slope < FLAT))
+        text = f"{name}: the gradient there shows no way"
+        claims.append(Claim(NAME, text, f"below {FLAT:g} m²/N", f"{slope:.2g} m²/N", slope < FLAT))
     return claims
 
 

@@ -48,12 +48,12 @@ def cost(setup: gait.Problem, policy, key):
     """Backward speed, tilt, bobbing and work."""
     import backflip as bf
 
-    found = walk_of(
+    motion = walk_of(
         setup.model, *walk(setup, policy, key, STEPS, (bf.gradients.fade(FADE), bf.gradients.clip(CLIP)))
     )
-    tilt, bobbing = (1 - found.upright).mean(), found.height.var()
-    total = -found.speed + LEVEL * tilt + BOBBING * bobbing + SPARING * found.power.mean() / found.weight
-    return total, {"speed": found.speed, "upright": found.upright.min()}
+    tilt, bobbing = (1 - motion.upright).mean(), motion.height.var()
+    total = -motion.speed + LEVEL * tilt + BOBBING * bobbing + SPARING * motion.power.mean() / motion.weight
+    return total, {"speed": motion.speed, "upright": motion.upright.min()}
 
 
 def learn(setup: gait.Problem, seed: int, updates: int = UPDATES, **how: Any):
@@ -96,9 +96,9 @@ def measure(setup: gait.Problem, policy, fine: bool = False) -> Measured:
 
     def summary(key):
         start, path = walk(setup, policy, key, steps, fine=fine)
-        found: Walk = walk_of(setup.model, start, path)
-        far = ((found.place[-1] - start.p_WB[0, :2]) ** 2).sum() ** 0.5
-        return found.speed, found.fell, found.cost_of_transport, far / LONG
+        motion: Walk = walk_of(setup.model, start, path)
+        far = ((motion.place[-1] - start.p_WB[0, :2]) ** 2).sum() ** 0.5
+        return motion.speed, motion.fell, motion.cost_of_transport, far / LONG
 
     keys = jax.random.split(jax.random.key(SEED_UNSEEN), STARTS)
     speed, fell, transport, straight = (np.asarray(x) for x in jax.jit(jax.vmap(summary))(keys))
@@ -118,14 +118,14 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     import backflip as bf
 
     setup = gait.problem()
-    found = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
-    logs = [log for _, log in found]
-    measured = [measure(setup, policy) for policy, _ in found]
-    fine = [measure(setup, policy, fine=True) for policy, _ in found]
-    for s, (policy, _) in enumerate(found, seed):
+    trained = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
+    logs = [log for _, log in trained]
+    measured = [measure(setup, policy) for policy, _ in trained]
+    fine = [measure(setup, policy, fine=True) for policy, _ in trained]
+    for s, (policy, _) in enumerate(trained, seed):
         bf.save_weights(out / f"weights-{s}.npz", policy)
     shown = middle([min(m.speeds) for m in measured])
-    _draw(out, setup, found[shown], [log.column("speed") for log in logs])
+    _draw(out, setup, trained[shown], [log.column("speed") for log in logs])
     return {
         "evaluations": UPDATES * ROBOTS,
         "error": -float(np.median([np.median(m.speeds) for m in measured])),
@@ -142,7 +142,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     }
 
 
-def _draw(out: Path, setup: gait.Problem, found, speeds) -> None:
+def _draw(out: Path, setup: gait.Problem, trained, speeds) -> None:
     import equinox as eqx
     import jax
 
@@ -155,7 +155,7 @@ def _draw(out: Path, setup: gait.Problem, found, speeds) -> None:
         for k, curve in enumerate(speeds):
             axes.plot(curve, color=PALETTE[k], label=f"seed {k}")
         axes.axhline(FAST, color=INK, linestyle="--", linewidth=1, label="asked")
-    policy, log = found
+    policy, log = trained
     key = jax.random.key(SEED_UNSEEN)
     _, path = eqx.filter_jit(lambda p: walk(setup, p, key, SHORT))(policy)
     curve, label = {"mean over 5 s": log.column("speed").tolist()}, ("update", "speed [m/s]")
@@ -176,18 +176,19 @@ def verify(out: Path) -> list[Claim]:
     walked = [float(np.median([min(m.speeds) for m in some])) for some in (stored, fine)]
     falls = [sum(m.falls for m in some) for some in (stored, fine)]
     transport = float(np.median([m.cost_of_transport for m in stored]))
-    honest = sum(m.audit.ok for m in stored)
+    physical = sum(m.audit.ok for m in stored)
     worst = Audit(*np.max([m.audit for m in stored], axis=0))
     bar = f">= {FAST} m/s, no falls"
     claim = partial(Claim, NAME)
 
-    def told(k: int) -> tuple[str, bool]:
+    def outcome(k: int) -> tuple[str, bool]:
         return f"{walked[k]:.3f} m/s, {falls[k]} falls", walked[k] >= FAST and not falls[k]
 
     return [
-        claim(f"slowest of {STARTS} disturbed starts, 60 s each, median seed; falls of all", bar, *told(0)),
-        claim("the same with steps a quarter as long", bar, *told(1)),
+        claim(f"slowest of {STARTS} disturbed starts, 60 s each, median seed; falls of all", bar,
+              *outcome(0)),
+        claim("the same with steps a quarter as long", bar, *outcome(1)),
         claim("cost of transport, median", "reported", f"{transport:.2f}", True),
         claim("four motions of each seed, 10 s, are physics", f"all: {BARS}",
-              f"{honest} of {SEEDS}; worst {worst.told()}", honest == SEEDS),
+              f"{physical} of {SEEDS}; worst {worst.text()}", physical == SEEDS),
     ]  # fmt: skip

@@ -138,11 +138,11 @@ def cost(setup: gait.Problem, policy: Reflexes, key):
     play, memory = policy.ready(phase, STEPS)
     pieces = bf.gradients.fade(FADE), bf.gradients.clip(CLIP)
     path = bf.rollout(setup.scheme, model, start, play, steps=STEPS, memory=memory, hooks=pieces)
-    found = walk_of(model, start, path)
+    motion = walk_of(model, start, path)
     speed, facing = path.state.v_WB[:, 0, 0].mean(), path.state.R_WB[:, 0, 0, 0]
-    total = -speed + LEVEL * (1 - found.upright).mean() + BOBBING * found.height.var()
-    total += SPARING * found.power.mean() / found.weight + ASTRAY * (1 - facing).mean()
-    return total, {"speed": speed, "upright": found.upright.min()}
+    total = -speed + LEVEL * (1 - motion.upright).mean() + BOBBING * motion.height.var()
+    total += SPARING * motion.power.mean() / motion.weight + ASTRAY * (1 - facing).mean()
+    return total, {"speed": speed, "upright": motion.upright.min()}
 
 
 def learn(setup: gait.Problem, kind: str, seed: int, updates: int = UPDATES, **how: Any):
@@ -188,7 +188,7 @@ class Measured(NamedTuple):
     def falls(self) -> int:
         return sum(self.fell)
 
-    def told(self) -> str:
+    def text(self) -> str:
         """In words."""
         return f"{self.falls} falls, {np.median(self.speeds):.2f} m/s, slowest {min(self.speeds):.2f}"
 
@@ -200,8 +200,8 @@ def measure(setup: gait.Problem, policies: list[Reflexes], fine: bool = False) -
 
     def one(policy, key):
         model, start, path = walk(setup, policy, key, fine)
-        found = walk_of(model, start, path)
-        return found.speed, found.fell, model.friction[0]
+        motion = walk_of(model, start, path)
+        return motion.speed, motion.fell, model.friction[0]
 
     keys = jax.random.split(jax.random.key(SEED_UNSEEN), TESTED)
     every = eqx.filter_jit(jax.vmap(one, in_axes=(None, 0)))
@@ -230,10 +230,10 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
         "trot": _told(measure(setup, [policy_of("clock", seed)])),
     }
     for kind in KINDS:
-        found = train_seeds(
+        trained = train_seeds(
             out, seed, progress, resume, lambda s, kind=kind, **how: learn(setup, kind, s, **how), name=kind
         )
-        policies[kind], logs[kind] = (list(x) for x in zip(*found, strict=True))
+        policies[kind], logs[kind] = (list(x) for x in zip(*trained, strict=True))
         walks[kind] = measure(setup, policies[kind])
         for s, policy in enumerate(policies[kind], seed):
             bf.save_weights(out / f"{kind}-{s}.npz", policy)
@@ -292,7 +292,7 @@ def verify(out: Path) -> list[Claim]:
     compared = measure(setup, [open_loop(out.parent, s) for s in range(SEEDS)])
     median = compared[middle([m.falls for m in compared])]
     text = f"the open-loop gait of gait-lifelike on {TESTED} robots never met, median of the seeds"
-    claims = [Claim(NAME, text, "reported", median.told(), True)]
+    claims = [Claim(NAME, text, "reported", median.text(), True)]
     for kind in KINDS:
         policies = [bf.load_weights(out / f"{kind}-{s}.npz", policy_of(kind, s)) for s in seeds]
         for fine, how in ((False, ""), (True, ", steps a quarter as long")):
@@ -300,11 +300,13 @@ def verify(out: Path) -> list[Claim]:
             median = some[middle([m.falls for m in some])]
             bar = "reported" if kind == "clock" else "0 falls"
             text = f"{kind} on {TESTED} robots never met, median of the seeds{how}"
-            claims.append(Claim(NAME, text, bar, median.told(), kind == "clock" or not median.falls))
+            claims.append(Claim(NAME, text, bar, median.text(), kind == "clock" or not median.falls))
         audits = audits_of(setup, policies)
-        worst, honest = Audit(*np.max(audits, axis=0)), sum(a.ok for a in audits)
+        worst, physical = Audit(*np.max(audits, axis=0)), sum(a.ok for a in audits)
         text = f"{kind}: four walks of each seed are physics"
         claims.append(
-            Claim(NAME, text, f"all: {BARS}", f"{honest} of {SEEDS}; worst {worst.told()}", honest == SEEDS)
+            Claim(
+                NAME, text, f"all: {BARS}", f"{physical} of {SEEDS}; worst {worst.text()}", physical == SEEDS
+            )
         )
     return claims

@@ -15,13 +15,14 @@ import numpy as np
 
 from backflip.experiments.base import Claim, Progress, read_result
 from backflip.experiments.quadruped import robot_runs as runs
+from backflip.storage.files import clear_folder
 
 NAME = "identify-robot"
 SUMMARY = "masses, inertias, lengths, friction and servo constants of a quadruped from its own sensors"
 
 ROUGH, CLOSE = 2, 4
 """steps between samples: of a first search, and of a second one that begins where the first ends"""
-LEAST, MOST = 0.15, 0.3
+MIN_OFF, MAX_OFF = 0.15, 0.3
 """how far the data sheet is off, either way"""
 UPDATES = {ROUGH: 12, CLOSE: 25}
 EASE = 100.0
@@ -48,7 +49,7 @@ def data_sheet(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 2])
     sheet = {}
     for name, value in runs.truth().items():
-        off = rng.uniform(LEAST, MOST, np.shape(value)) * rng.choice([-1, 1], np.shape(value))
+        off = rng.uniform(MIN_OFF, MAX_OFF, np.shape(value)) * rng.choice([-1, 1], np.shape(value))
         sheet[name] = value * (1 + off)
     return sheet
 
@@ -124,19 +125,19 @@ def weighed(theta: dict[str, Any]) -> float:
 def table(seed: int, theta: dict[str, Any], sure) -> list[dict[str, Any]]:
     """True, first and found values of every constant that was searched for, and of the torso's mass."""
     true, guess = (_flat(x) for x in (runs.truth(), data_sheet(seed)))
-    found = {**_flat(theta), "torso mass": weighed(theta)}
+    estimates = {**_flat(theta), "torso mass": weighed(theta)}
     errors = dict(zip(sure.names, sure.error, strict=True))
     return [
         {
             "name": name,
             "true": true[name],
             "guess": guess[name],
-            "found": found[name],
-            "error": abs(found[name] / true[name] - 1),
+            "found": estimates[name],
+            "error": abs(estimates[name] / true[name] - 1),
             "guess_error": abs(guess[name] / true[name] - 1),
             "standard_error": _part(errors.get(name), true[name]),
         }
-        for name in sorted(found)
+        for name in sorted(estimates)
     ]
 
 
@@ -183,14 +184,11 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
 
 def _folder(out: Path, seed: int, resume: Path | None) -> Path:
     """Where searches leave their checkpoints: empty at first, or that of the run to go on with."""
-    import shutil
-
     folder = (resume or out) / "runs" / f"seed-{seed}"
     if resume and not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is nothing to resume here; is it the same seed?")
     if resume is None:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        clear_folder(folder)
     return folder
 
 
@@ -227,12 +225,12 @@ def verify(out: Path) -> list[Claim]:
     stored = stored_theta(record["table"])
     theta, log = search(seed, stored, CLOSE, build_weighed(seed), updates=AGAIN, progress=quiet)
     rows = table(seed, theta, log.certainty)
-    told = unseen(seed, theta, quiet)
+    all_free = unseen(seed, theta, quiet)
     middle = float(np.median([row["error"] for row in rows]))
     sheet = min(row["guess_error"] for row in rows)
     claim = partial(Claim, NAME)
-    together = [t for t in told["findings"] if '"torso mass"' in t]
-    along = min(told["standard_errors"][name] for name in UNSEEN[1:])
+    together = [t for t in all_free["findings"] if '"torso mass"' in t]
+    along = min(all_free["standard_errors"][name] for name in UNSEEN[1:])
     return [
         *(
             claim(f"{group} recovered", f"<= {100 * BAR:g} %", f"{100 * worst(rows, *words):.2g} %",
@@ -241,8 +239,8 @@ def verify(out: Path) -> list[Claim]:
         ),
         claim("median error of all constants", f"<= {100 * MIDDLE:g} %", f"{100 * middle:.2g} %",
               middle <= MIDDLE),
-        claim("every guess is off by more than that", f">= {100 * LEAST:g} %", f"{100 * sheet:.3g} %",
-              sheet >= LEAST - 1e-9),
+        claim("every guess is off by more than that", f">= {100 * MIN_OFF:g} %", f"{100 * sheet:.3g} %",
+              sheet >= MIN_OFF - 1e-9),
         claim("constants searched for that these data cannot tell", "none",
               "; ".join(log.certainty.findings) or "none", not log.certainty.findings),
         claim("without scales, that the torso's mass does not show alone", "said",
@@ -254,6 +252,6 @@ def verify(out: Path) -> list[Claim]:
 
 def stored_theta(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """What was searched for, as it was found."""
-    found = {row["name"]: row["found"] for row in rows if row["name"] not in UNSEEN}
-    torso = np.array([found.pop(f"torso inertia[{i}]") for i in range(3)])
-    return {**found, "torso inertia": torso}
+    values = {row["name"]: row["found"] for row in rows if row["name"] not in UNSEEN}
+    torso = np.array([values.pop(f"torso inertia[{i}]") for i in range(3)])
+    return {**values, "torso inertia": torso}

@@ -31,7 +31,7 @@ class Trot(NamedTuple):
     """of the hips, mean"""
     beat: float = 0.0
     """swing of the knees at twice the frequency: they bend under the body too, and kick off"""
-    early: float = 0.0
+    beat_lead: float = 0.0
     """of the beat before the hip"""
 
     @property
@@ -50,7 +50,7 @@ class Trot(NamedTuple):
     def beats(self, clock: np.ndarray) -> np.ndarray:
         """(times, 8) the beat alone, for sine and cosine (times, 2)."""
         angle = np.arctan2(*clock.T)[:, None] + np.array(LEGS)
-        knees = self.beat * np.sin(2 * angle + self.early)
+        knees = self.beat * np.sin(2 * angle + self.beat_lead)
         return np.stack([0 * knees, knees], -1).reshape(len(clock), 8)
 
 

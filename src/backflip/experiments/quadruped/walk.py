@@ -1,4 +1,4 @@
-"""What the walking experiments share: starts that are disturbed, and what a walk is judged by."""
+"""Disturbed starts of a quadruped, and what its walk is judged by."""
 
 import dataclasses
 from typing import Any, NamedTuple

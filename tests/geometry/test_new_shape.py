@@ -11,6 +11,7 @@ from scenes import compile_fast
 from scipy.spatial.transform import Rotation
 
 import backflip as bf
+from backflip import lanes
 from backflip.geometry import KINDS, Bulk, Polytope, Shape, form_of, pair_of
 from backflip.model import bodies_of
 
@@ -99,6 +100,24 @@ def test_an_ellipsoid_collides_with_every_shape_exactly_and_so_does_its_gradient
     assert smooth.mean() > 0.9
     for ours, u, d in zip(slopes, up, down, strict=True):
         np.testing.assert_allclose(ours[smooth], ((u - d) / 2e-6)[smooth], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, Ellipsoid], ids=lambda kind: kind.kind())
+def test_its_gradients_are_finite_by_lanes_in_float32(kind):
+    scene = [jnp.asarray(x, "float32") for x in scene_of(kind)]
+
+    @jax.jit
+    @jax.vmap
+    @lanes.compile
+    def both(*x):
+        touch, pull = jax.vjp(lambda *x: tuple(collider(kind)(*x)), *x)
+        return touch, pull(jax.tree.map(jnp.ones_like, touch))
+
+    for scale in (1.0, 0.0, 1e-20):
+        moved = [*scene[:4], scale * scene[4], scene[5] if scale else scene[2]]
+        assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(both(*moved)))
+    small = [x if k in (2, 5) else 1e-4 * x for k, x in enumerate(scene)]
+    assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(both(*small)))
 
 
 def check_gap(kind, scene, gap, normal):

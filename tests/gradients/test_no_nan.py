@@ -1,5 +1,6 @@
 """A hundred thousand steps from random and special states: value and gradient are always finite."""
 
+import platform
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -210,8 +211,14 @@ def random_places(a: Shape, b: Shape, scale: float, key: Array) -> tuple:
 PAIRS = [(a, b) for i, a in enumerate((Plane(), *SOLIDS)) for b in SOLIDS[max(i - 1, 0) :]]
 
 
+@pytest.mark.parametrize("target", ["native", "native,-fma"], ids=["fused", "not fused"])
 @pytest.mark.parametrize(("a", "b"), PAIRS, ids=lambda shape: shape.kind())
-def test_every_pair_of_shapes_has_a_finite_gradient_by_lanes_in_float32(a: Shape, b: Shape) -> None:
+def test_every_pair_of_shapes_has_a_finite_gradient_by_lanes_in_float32(
+    a: Shape, b: Shape, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "-fma" in target and platform.machine().lower() not in ("x86_64", "amd64"):
+        pytest.skip("fused operations are always there")
+    monkeypatch.setenv("BACKFLIP_TARGET", target)
     both, count = touches(a, b), pair_of(type(a), type(b)).count
     for k, scale in enumerate(SCALES):
         keys = jax.random.split(jax.random.key(k), 4)

@@ -74,8 +74,8 @@ def warn_of_spin(scheme: Scheme, model: Model, state: State) -> None:
     if np.any(speed > MAX_TURN / scheme.dt):
         body = int(np.argmax(speed))
         warnings.warn(
-            f'body "{model.topology.bodies[body]}" spins at {speed[body]:.3g} rad/s, more than a quarter turn '
-            f"per step of {scheme.dt:g} s, and is slowed down to that; take a smaller dt",
+            f'body "{model.topology.bodies[body]}" spins at {speed[body]:.3g} rad/s, more than a quarter '
+            f"turn per step of {scheme.dt:g} s, and is slowed down to that; take a smaller dt",
             stacklevel=3,
         )
 

@@ -50,7 +50,7 @@ MAX_TURN = np.pi / 2
 def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> State:
     """The state one `dt` later under controls u (controls,); pure and differentiable in every array.
 
-    Symmetric in time and second order (Störmer-Verlet): all forces and rows act at mid-step poses.
+    Second order (Störmer-Verlet): all forces and rows act at mid-step poses.
     """
     u = _check(model, state, u)
     dt = scheme.dt

@@ -46,3 +46,11 @@ def test_a_spin_below_a_quarter_turn_per_step_is_left_alone():
     state = bf.step(SCHEME, model, bf.rest(model))
     np.testing.assert_allclose(state.w_WB, [[0, 0, 150]], atol=1e-12)
     np.testing.assert_allclose(state.R_WB[0, :2, 0], [np.cos(1.5), np.sin(1.5)], atol=2e-3)
+
+
+def test_a_rollout_warns_of_a_start_that_spins_too_fast():
+    b = bf.Builder(gravity=(0, 0, 0))
+    b.add_body("top", bf.Sphere(0.1), spin=(0, 0, 300.0))
+    model = b.build()
+    with pytest.warns(UserWarning, match=r'"top" spins at 300 rad/s.*smaller dt'):
+        bf.rollout(SCHEME, model, bf.rest(model), steps=1)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import backflip as bf
 from backflip.experiments.base import Progress
 from backflip.experiments.chain import chain_mass
 from backflip.experiments.quadruped import identify_robot, robot_runs
@@ -51,7 +52,7 @@ def test_the_true_constants_give_the_true_robot_standing_on_its_feet():
     for name in ("mass", "inertia", "p_AJ", "p_BJ", "p_BS", "gain", "max_velocity", "max_torque", "damping"):
         assert np.allclose(getattr(model, name), getattr(robot_runs.robot(), name), rtol=1e-6, atol=1e-8)
     start = robot_runs.starts(model)
-    feet = model.p_BS[robot_runs._feet()]
+    feet = np.stack([bf.get(model, "p_BS", f"{leg} foot") for leg in ("fl", "fr", "bl", "br")])
     stand = robot_runs.FALLS
     lowest = start.p_WB[stand, 2::2, 2] + np.einsum("bj,bj->b", start.R_WB[stand, 2::2, 2], feet)
     assert np.allclose(lowest, 0.03, atol=1e-6)

@@ -1,5 +1,6 @@
 """A hundred thousand steps from random and special states: value and gradient are always finite."""
 
+import platform
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,24 @@ import jax.numpy as jnp
 import pytest
 from jax import Array
 
-from backflip import Box, Builder, Capsule, Model, Scheme, Sphere, State, backend, rest, step
+from backflip import (
+    Box,
+    Builder,
+    Capsule,
+    Cylinder,
+    Hull,
+    Model,
+    Plane,
+    Scheme,
+    Shape,
+    Sphere,
+    State,
+    backend,
+    lanes,
+    rest,
+    step,
+)
+from backflip.geometry import form_of, pair_of
 
 BATCH = 2500
 BATCHES = 4
@@ -147,6 +165,98 @@ def test_friction_next_to_nothing_has_a_gradient_in_float32(by: str) -> None:
     )
     with backend(by):
         after, pull = jax.vjp(lambda *x: step(Scheme(0.01), *x), model, still)
-        found = pull(jax.tree.map(jnp.ones_like, after))
+        slope = pull(jax.tree.map(jnp.ones_like, after))
     assert 0 < float(after.force[1]) < 1e-17
-    assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves((after, found)))
+    assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves((after, slope)))
+
+
+CUBE = [(x, y, z) for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)]
+SOLIDS = (Sphere(0.1), Capsule(0.08, 0.2), Box((0.2, 0.15, 0.3)), Cylinder(0.1, 0.2), Hull(CUBE))
+STATES = 2048
+SCALES = (1.0, 1e-4, 300.0)
+"""of all lengths"""
+
+
+def touches(a: Shape, b: Shape) -> Callable:
+    """The candidates of two shapes and the vjp of a cotangent, from their forms and poses, by lanes."""
+
+    @lanes.compile
+    def both(place: tuple, cotangent: tuple) -> tuple:
+        touch, pull = jax.vjp(lambda x: tuple(pair_of(type(a), type(b)).collide(*x)), place)
+        return touch, pull(cotangent)
+
+    return jax.jit(jax.vmap(both))
+
+
+def random_places(a: Shape, b: Shape, scale: float, key: Array) -> tuple:
+    """Forms and poses of pairs apart, touching and overlapping, turned at random or by quarters."""
+    keys = jax.random.split(key, 6)
+    like = jnp.zeros((STATES, 3, 3), "float32")
+    random, quarters = (
+        [turn(k, like) for k in pair]
+        for turn, pair in ((random_rotation, keys[:2]), (quarter_turns, keys[2:4]))
+    )
+    quarter = (jnp.arange(STATES) % 2 == 0)[:, None, None]
+    R_WA, R_WB = (jnp.where(quarter, q, r) for q, r in zip(quarters, random, strict=True))
+    special = jnp.array([(0, 0, 0), (0.2, 0, 0), (0, 0.2, 0.2), (0, 0, 0.3)], "float32")
+    place = special[jax.random.randint(keys[4], (STATES,), 0, len(special))]
+    place = jnp.where(quarter[:, 0], place, 0.2 * jax.random.normal(keys[5], (STATES, 3), "float32"))
+    forms = [
+        jax.tree.map(lambda x: jnp.broadcast_to(scale * x, (STATES, *x.shape)), form_of(shape, "float32"))
+        for shape in (a, b)
+    ]
+    return forms[0], jnp.zeros_like(place), R_WA, forms[1], (scale * place).astype("float32"), R_WB
+
+
+PAIRS = [(a, b) for i, a in enumerate((Plane(), *SOLIDS)) for b in SOLIDS[max(i - 1, 0) :]]
+
+
+@pytest.mark.parametrize("target", ["native", "native,-fma"], ids=["fused", "not fused"])
+@pytest.mark.parametrize(("a", "b"), PAIRS, ids=lambda shape: shape.kind())
+def test_every_pair_of_shapes_has_a_finite_gradient_by_lanes_in_float32(
+    a: Shape, b: Shape, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "-fma" in target and platform.machine().lower() not in ("x86_64", "amd64"):
+        pytest.skip("fused operations are always there")
+    monkeypatch.setenv("BACKFLIP_TARGET", target)
+    both, count = touches(a, b), pair_of(type(a), type(b)).count
+    for k, scale in enumerate(SCALES):
+        keys = jax.random.split(jax.random.key(k), 4)
+        place = random_places(a, b, scale, keys[0])
+        shapes = (count,), (count, 3), (count, 3)
+        cotangent = tuple(
+            jax.random.normal(key, (STATES, *shape), "float32")
+            for key, shape in zip(keys[1:], shapes, strict=True)
+        )
+        finite = jax.vmap(all_finite)(both(place, cotangent))
+        assert bool(finite.all()), f"at {scale}: {int((~finite).sum())} of {STATES} not finite"
+
+
+def hinged_boxes(d: float) -> Model:
+    """Two boxes with edges d [m] on a hinge, over the ground."""
+    builder = Builder()
+    builder.add_ground()
+    builder.add_body("a", Box((d, d, d)), position=(0, 0, 3 * d), spin=(1, 2, 3))
+    builder.add_body("b", Box((d, d, d)), position=(1.5 * d, 0, 3 * d))
+    builder.add_hinge("h", "a", "b", position=(0.75 * d, 0, 3 * d), axis=(0, 1, 0))
+    return jax.tree.map(lambda x: x.astype("float32"), builder.build())
+
+
+def test_boxes_of_a_millimetre_and_of_a_hundred_metres_turn_alike_and_have_gradients_in_float32() -> None:
+    spins = []
+    for d in (1e-3, 0.1, 100.0):
+        model = hinged_boxes(d)
+        after, pull = jax.vjp(lambda *x: step(Scheme(0.001), *x), model, rest(model))
+        assert bool(all_finite((after, pull(jax.tree.map(jnp.ones_like, after)))))
+        spins.append(after.w_WB)
+    for spin in spins:
+        assert jnp.abs(spin - spins[1]).max() < 1e-3
+
+
+def test_a_drop_of_water_spins_on_in_float32() -> None:
+    builder = Builder(gravity=(0, 0, 0))
+    builder.add_body("drop", Sphere(6e-4), spin=(1, 2, 3))
+    model = jax.tree.map(lambda x: x.astype("float32"), builder.build())
+    after, pull = jax.vjp(lambda *x: step(Scheme(0.001), *x), model, rest(model))
+    assert jnp.abs(after.w_WB - rest(model).w_WB).max() < 1e-5
+    assert bool(all_finite(pull(jax.tree.map(jnp.ones_like, after))))

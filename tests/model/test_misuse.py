@@ -150,6 +150,12 @@ CALLS = {
     "swapped": (lambda m, s: bf.observe(s, m), TypeError, "observe: a State was given where a Model belongs"),
     "no state": (lambda m, s: bf.observe(m, m), TypeError, "a Model was given where a State belongs"),
     "swapped in step": (lambda m, s: bf.step(bf.Scheme(0.01), s, m), TypeError, "step: a State was given"),
+    "scheme for model": (lambda m, s: bf.step(m, bf.Scheme(0.01), s), TypeError, "step: a Scheme was given"),
+    "u for state": (
+        lambda m, s: bf.step(bf.Scheme(0.01), m, jnp.zeros(1), s),
+        TypeError,
+        "step: an array was given where a State belongs",
+    ),
     "batch observed": (lambda m, s: bf.observe(m, many(s)), ValueError, r"observe: state.*\(2, 2, 3\).*vmap"),
     "batch of models": (lambda m, s: bf.rest(many(m)), ValueError, r"rest: model.*shape \(2, .*vmap"),
     "batch of positions": (
@@ -170,6 +176,15 @@ def test_what_does_not_fit_is_refused_in_words_before_anything_runs(pair, call):
     wrong, error, words = CALLS[call]
     with pytest.raises(error, match=words):
         wrong(pair, bf.rest(pair))
+
+
+def test_a_batch_or_a_single_state_for_a_replay_says_so(pair, tmp_path):
+    path = bf.rollout(bf.Scheme(0.01), pair, bf.rest(pair), jnp.zeros((3, 1)))
+    for wrong in (many(path.state), path.last):
+        with pytest.raises(ValueError, match=r"replay: p_WB has shape .* \(T, 2, 3\).*of a batch choose one"):
+            bf.save_replay(tmp_path / "run.html", pair, wrong, dt=0.01)
+    with pytest.raises(TypeError, match="replay: a State was given where a Model belongs"):
+        bf.save_replay(tmp_path / "run.html", path.last, path)
 
 
 def test_a_float64_model_is_refused_where_jax_works_in_float32(pair):

@@ -122,7 +122,9 @@ def test_gradients_of_a_start_by_positions_and_velocities_are_central_difference
     def f(q, rate, length):
         changed = bf.replace(model, p_BJ={"hinge": (0.0, 0.1, length)})
         state = bf.rest(changed, {"hinge": q, "universal": (q, 0.3)}, {"hinge": rate, "slider": q * rate})
-        return sum(jnp.sin(x).sum() for x in (state.p_WB, state.R_WB, state.v_WB, state.w_WB))
+        state = bf.replace(changed, state, w_WB={"b": (q, rate, length)})
+        read = (*bf.joint_positions(changed, state).values(), *bf.joint_velocities(changed, state).values())
+        return sum(jnp.sin(x).sum() for x in (state.p_WB, state.R_WB, state.v_WB, state.w_WB, *read))
 
     at = tuple(map(jnp.asarray, (0.4, -1.3, 0.2)))
     check_grads(f, at, order=1, modes=("rev",), eps=1e-5, rtol=1e-6)

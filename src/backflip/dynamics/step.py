@@ -1,5 +1,6 @@
 """One step: drift half a step, see what must hold, kick, drift half a step."""
 
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -63,6 +64,20 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     end = close(model, bodies, end._replace(p=end.p + displacement[:, :3], R=R))
     a, dw = (end.v - start.v) / dt, (end.w - start.w) / dt
     return State(end.p, end.R, end.v, end.w, a, dw, force)
+
+
+def warn_of_spin(scheme: Scheme, model: Model, state: State) -> None:
+    """Warn of a state, where its numbers are known, in which a body spins faster than a step can follow."""
+    if isinstance(state.w_WB, jax.core.Tracer):
+        return
+    speed = np.linalg.norm(np.asarray(state.w_WB), axis=-1)
+    if np.any(speed > MAX_TURN / scheme.dt):
+        body = int(np.argmax(speed))
+        warnings.warn(
+            f'body "{model.topology.bodies[body]}" spins at {speed[body]:.3g} rad/s, more than a quarter turn '
+            f"per step of {scheme.dt:g} s, and is slowed down to that; take a smaller dt",
+            stacklevel=3,
+        )
 
 
 def _check(model: Model, state: State, u: Array | None) -> Array:

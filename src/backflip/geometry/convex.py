@@ -40,6 +40,17 @@ FACE, LINE, POINT, NONE = range(4)
 Far = Callable[[Array], Array]
 
 
+class Reach(NamedTuple):
+    """How far a shape in its place reaches: its farthest point (3,) along n (3,)."""
+
+    far: Far
+    """differentiable in everything"""
+    mark: Far
+    """the same point as a mark on the body: n is held in the body's frame, as the gap's gradient wants it"""
+    held: Far
+    """without any gradient of the shape or its place"""
+
+
 class Choice(NamedTuple):
     """The best direction m (3,) out of shape X towards Y, what of X it hangs on, and that in its place."""
 
@@ -54,7 +65,7 @@ def collide_plane_convex(b: type[Shape]) -> Callable[..., Touch]:
     """A plane against a shape: one candidate, its lowest point."""
 
     def collide(form_a: Form, p_WA: Array, R_WA: Array, form_b: Form, p_WB: Array, R_WB: Array) -> Touch:
-        lowest = _far(b, form_b, p_WB, R_WB)(-R_WA[:, 2])
+        lowest = _reach(b, form_b, p_WB, R_WB).far(-R_WA[:, 2])
         return touch_plane(lowest[None], jnp.zeros_like(p_WA[0]), p_WA, R_WA)
 
     return collide
@@ -64,21 +75,18 @@ def collide_convex(a: type[Shape], b: type[Shape]) -> Callable[..., Touch]:
     """Two shapes: one candidate. Not smooth where another face, line or corner takes over."""
 
     def collide(form_a: Form, p_WA: Array, R_WA: Array, form_b: Form, p_WB: Array, R_WB: Array) -> Touch:
-        t = p_WB - p_WA
-        far_a, far_b = _far(a, form_a, jnp.zeros_like(t), R_WA), _far(b, form_b, t, R_WB)
-        features_a = _placed(a.features(form_a), jnp.zeros_like(t), R_WA)
+        t, origin = p_WB - p_WA, jnp.zeros_like(p_WA)
+        reach_a, reach_b = _reach(a, form_a, origin, R_WA), _reach(b, form_b, t, R_WB)
+        features_a = _placed(a.features(form_a), origin, R_WA)
         features_b = _placed(b.features(form_b), t, R_WB)
-        held_a = _far(a, *stop_gradient((form_a, jnp.zeros_like(t), R_WA)))
-        held_b = _far(b, *stop_gradient((form_b, t, R_WB)))
-        centre = stop_gradient(t)
         results = []
         if _some(features_a):
-            results.append(_near_features(features_a, far_a, held_a, far_b, held_b, centre))
+            results.append(_near_features(features_a, reach_a, reach_b, t))
         if _some(features_b):
-            flipped = _near_features(features_b, far_b, held_b, far_a, held_a, jnp.zeros_like(t))
+            flipped = _near_features(features_b, reach_b, reach_a, origin)
             results.append(flipped._replace(n=-flipped.n))
         if not (features_a.complete or features_b.complete):
-            results.append(_near_smooth(far_a, held_a, far_b, held_b, centre))
+            results.append(_near_smooth(reach_a, reach_b, t))
         near = results[0]
         for other in results[1:]:
             better = stop_gradient(other.gap > near.gap)
@@ -88,9 +96,14 @@ def collide_convex(a: type[Shape], b: type[Shape]) -> Callable[..., Touch]:
     return collide
 
 
-def _far(kind: type[Shape], form: Form, p: Array, R: Array) -> Far:
-    """The point (3,) of a shape in its place farthest along n (3,)."""
-    return lambda n: p + matvec(R, kind.support(form, vecmat(n, R)))
+def _reach(kind: type[Shape], form: Form, p: Array, R: Array) -> Reach:
+    """The Reach of a shape at p, R."""
+    held_form, held_p, held_R = stop_gradient((form, p, R))
+    return Reach(
+        far=lambda n: p + matvec(R, kind.support(form, vecmat(n, R))),
+        mark=lambda n: p + matvec(R, kind.support(form, stop_gradient(vecmat(n, R)))),
+        held=lambda n: held_p + matvec(held_R, kind.support(held_form, vecmat(n, held_R))),
+    )
 
 
 def _placed(own: Features, p: Array, R: Array) -> Features:
@@ -103,52 +116,69 @@ def _some(own: Features) -> bool:
     return len(own.normals) + len(own.lines) + len(own.points) > 0
 
 
-def _near_features(own: Features, far_x: Far, held_x: Far, far_y: Far, held_y: Far, centre: Array) -> Near:
+def _near_features(own: Features, x: Reach, y: Reach, centre: Array) -> Near:
     """The best direction out of a shape X, on its faces, lines or points; Y's origin is `centre`."""
-    choice = _best(own, *stop_gradient((own,)), held_x, held_y, centre)
-    m = _polished(choice, far_y, held_y)
-    held = stop_gradient(m)
+    choice = _best(own, x.held, y.held, stop_gradient(centre))
+    m = _polished(choice, y)
     by_feature = (choice.kind == LINE) | (choice.kind == POINT)
-    on_x = jnp.where(by_feature, choice.point + own.radius * held, far_x(held))
-    gap = dot(m, far_y(-held) - on_x)
-    return Near(m, gap, far_y(-m) - m * (gap / 2))
+    on_x = jnp.where(by_feature, choice.point + own.radius * stop_gradient(m), x.mark(m))
+    gap = dot(m, y.mark(-m) - on_x)
+    return Near(m, gap, y.far(-m) - m * (gap / 2))
 
 
-def _best(own: Features, held: Features, held_x: Far, held_y: Far, centre: Array) -> Choice:
+def _best(own: Features, far_x: Far, far_y: Far, centre: Array) -> Choice:
     """Try all faces, lines and points; the rows that win keep their gradient."""
-    middle = held.lines.mean(1)
-    along = unit(held.lines[:, 1] - held.lines[:, 0], jnp.eye(3, dtype=middle.dtype)[0])
-    lines = jax.vmap(lambda q, e: _climb(_start(q, centre, e), lambda m: held_y(-m) - q, e))(middle, along)
-    points = jax.vmap(lambda q: _climb(_start(q, centre), lambda m: held_y(-m) - q))(held.points)
-    m = jnp.concatenate([held.normals, lines, points])
-    counts = len(held.normals), len(lines), len(points)
-    kinds = jnp.asarray(np.repeat((FACE, LINE, POINT), counts), m.dtype)
-    ends = jax.vmap(held_x)(m)
-    apart = dot(m, jax.vmap(lambda n: held_y(-n))(m) - ends)
-    size = norm(held_y(m[0]) - held_y(-m[0])) + norm(ends[0] - held_x(-m[0]))
-    own_ends = jnp.concatenate([ends[: counts[0]], middle, held.points])
-    beyond = dot(m, ends - own_ends) - jnp.where(kinds == FACE, 0, held.radius)
-    kinds = jnp.where(beyond < OUTMOST * margin(size), kinds, NONE)
-    score = apart - jnp.where(kinds == FACE, 0, margin(size))
-    none = jnp.zeros_like
+    held: Features = stop_gradient(own)
+    first = _directions(held, far_x, far_y, centre, None)
+    _, m = pick(first[0], first[1][:, :3])
+    # from the best so far once more: deep in each other, the way to the centre may lead elsewhere
+    again = _directions(held, far_x, far_y, centre, m)
+    score, rows = (jnp.concatenate(both) for both in zip(first, again, strict=True))
+    none, faces, lines, points = jnp.zeros_like, own.normals, own.lines.mean(1), own.points
     edges = own.lines[:, 1] - own.lines[:, 0]
-    rows = [
-        m,
-        kinds[:, None],
-        jnp.concatenate([own.normals, none(lines), none(points)]),
-        jnp.concatenate([none(own.normals), own.lines.mean(1), own.points]),
-        jnp.concatenate([none(own.normals), edges, none(points)]),
+    features = [
+        jnp.concatenate([faces, none(lines), none(points)]),
+        jnp.concatenate([none(faces), lines, points]),
+        jnp.concatenate([none(faces), edges, none(points)]),
     ]
-    _, row = pick(score, jnp.concatenate(rows, -1))
+    _, row = pick(score, jnp.concatenate([rows, jnp.tile(jnp.concatenate(features, -1), (2, 1))], -1))
     return Choice(row[:3], row[3], row[4:7], row[7:10], row[10:13])
 
 
-def _start(q: Array, centre: Array, e: Array | None = None) -> Array:
-    """From q towards `centre`, square to e."""
-    way = centre - q
-    way = way if e is None else way - dot(way, e) * e
-    side = jnp.eye(3, dtype=q.dtype)[2]
-    return unit(way, side if e is None else _square_to(e)[0])
+def _directions(
+    own: Features, far_x: Far, far_y: Far, centre: Array, start: Array | None
+) -> tuple[Array, Array]:
+    """How far every face, line and point holds X and Y apart (k,) [m]; the directions and kinds (k, 4).
+
+    Each is searched for from `start`, or where that is None from itself towards Y's origin.
+    """
+    middle = own.lines.mean(1)
+    along = unit(own.lines[:, 1] - own.lines[:, 0], jnp.eye(3, dtype=middle.dtype)[0])
+
+    def over_line(q: Array, e: Array) -> Array:
+        return _climb(_start(centre - q if start is None else start, e), lambda m: far_y(-m) - q, e)
+
+    def over_point(q: Array) -> Array:
+        return _climb(_start(centre - q if start is None else start), lambda m: far_y(-m) - q)
+
+    lines, points = jax.vmap(over_line)(middle, along), jax.vmap(over_point)(own.points)
+    m = jnp.concatenate([own.normals, lines, points])
+    kinds = np.repeat((FACE, LINE, POINT), (len(own.normals), len(lines), len(points)))
+    ends = jax.vmap(far_x)(m)
+    apart = dot(m, jax.vmap(lambda n: far_y(-n))(m) - ends)
+    size = norm(far_y(m[0]) - far_y(-m[0])) + norm(ends[0] - far_x(-m[0]))
+    features = jnp.concatenate([ends[: len(own.normals)], middle, own.points])
+    beyond = dot(m, ends - features) - jnp.where(kinds == FACE, 0, own.radius)
+    kind = jnp.where(beyond < OUTMOST * margin(size), jnp.asarray(kinds, m.dtype), NONE)
+    score = apart - jnp.where(kinds == FACE, 0, margin(size))
+    return score, jnp.concatenate([m, kind[:, None]], -1)
+
+
+def _start(way: Array, e: Array | None = None) -> Array:
+    """The unit vector (3,) along `way`, square to e."""
+    if e is None:
+        return unit(way, jnp.eye(3, dtype=way.dtype)[2])
+    return unit(way - dot(way, e) * e, _square_to(e)[0])
 
 
 def _square_to(m: Array) -> tuple[Array, Array]:
@@ -158,33 +188,32 @@ def _square_to(m: Array) -> tuple[Array, Array]:
     return u, cross(m, u)
 
 
-def _polished(choice: Choice, far_y: Far, held_y: Far) -> Array:
+def _polished(choice: Choice, y: Reach) -> Array:
     """The chosen direction with its gradient: one more Newton step, its matrix held."""
     m = stop_gradient(choice.m)
     on_line = choice.kind == LINE
     e = unit(jnp.where(on_line, choice.along, jnp.array([1.0, 0.0, 0.0], m.dtype)), m)
     square = jnp.where(on_line, unit(m - dot(m, e) * e, m), m)
-    w = far_y(-square) - choice.point
-    moved = square + _move(stop_gradient(square), w, lambda n: held_y(-n), e, on_line)
+    w = y.far(-square) - choice.point
+    moved = square + _move(stop_gradient(square), w, lambda n: y.held(-n), e, on_line)
     fixed = jnp.where(choice.kind == FACE, choice.normal, m)
     return jnp.where(on_line | (choice.kind == POINT), unit(moved, m), fixed)
 
 
-def _near_smooth(far_a: Far, held_a: Far, far_b: Far, held_b: Far, centre: Array) -> Near:
+def _near_smooth(a: Reach, b: Reach, centre: Array) -> Near:
     """Where two shapes that are smooth are nearest, or overlap least."""
 
     def view(n: Array) -> Array:
-        return held_b(-n) - held_a(n)
+        return b.held(-n) - a.held(n)
 
     starts = jnp.asarray(_around(STARTS), centre.dtype)
-    starts = jnp.concatenate([unit(centre, starts[0])[None], starts])
+    starts = jnp.concatenate([unit(stop_gradient(centre), starts[0])[None], starts])
     peaks = jax.vmap(lambda n: _climb(n, view))(starts)
     _, n = pick(jax.vmap(lambda n: dot(n, view(n)))(peaks), peaks)
     n = stop_gradient(n)
-    n = unit(n + _move(n, far_b(-n) - far_a(n), view), n)
-    held = stop_gradient(n)
-    gap = dot(n, far_b(-held) - far_a(held))
-    return Near(n, gap, far_b(-n) - n * (gap / 2))
+    n = unit(n + _move(n, b.far(-n) - a.far(n), view), n)
+    gap = dot(n, b.mark(-n) - a.mark(n))
+    return Near(n, gap, b.far(-n) - n * (gap / 2))
 
 
 def _climb(start: Array, view: Far, e: Array | None = None) -> Array:

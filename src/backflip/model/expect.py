@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from backflip.model.fields import STATE_FIELDS, expect_model, expect_precision
+from backflip.model.fields import STATE_FIELDS, a_kind, expect_model, expect_precision
 from backflip.model.model import Model, State
 
 
@@ -10,7 +10,7 @@ def expect_state(who: str, model: Model, state: State) -> None:
     """Refuse what is no State, and one that is batched or of another model; `model` likewise."""
     expect_model(who, model)
     if not isinstance(state, State):
-        raise TypeError(f"{who}: a {type(state).__name__} was given where a State belongs; mind the order")
+        raise TypeError(f"{who}: {a_kind(state)} was given where a State belongs; mind the order")
     n = len(model.topology.bodies)
     wanted = {name: (n, *field.each) for name, field in STATE_FIELDS.items()}
     for name, want in (wanted | {"force": (model.topology.layout.rows,)}).items():

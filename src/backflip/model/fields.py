@@ -80,10 +80,16 @@ def place_of(facts: Topology, name: str, field: str, of: str) -> int | slice:
     return find[of](name)
 
 
+def a_kind(thing: object) -> str:
+    """What something is, in words."""
+    is_array = isinstance(thing, jax.Array | np.ndarray)
+    return "an array" if is_array else f"a {type(thing).__name__}"
+
+
 def expect_model(who: str, model: Model) -> None:
     """Refuse what is no Model, and one whose leaves have other shapes than its topology says."""
     if not isinstance(model, Model):
-        raise TypeError(f"{who}: a {type(model).__name__} was given where a Model belongs; mind the order")
+        raise TypeError(f"{who}: {a_kind(model)} was given where a Model belongs; mind the order")
     for name, shape in leaf_shapes(model.topology).items():
         leaf = getattr(model, name)
         if np.shape(leaf) != shape:

@@ -55,7 +55,7 @@ def _reach(joint: JointNote, body: BodyNote, shape: ShapeNote, ground: ShapeNote
 
 
 def _lowest(joint: JointNote, points: np.ndarray, normal: np.ndarray) -> float:
-    """The least n · p of points (k, 3) about the pivot, over all that the joint allows."""
+    """The smallest n · p of points (k, 3) about the pivot, over all that the joint allows."""
     low, high = (-np.inf, np.inf) if not joint.limits or joint.limits[0] is None else joint.limits[0]
     if isinstance(joint.kind, Slider):
         axis = np.asarray(joint.axes[0], float) / np.linalg.norm(joint.axes[0])

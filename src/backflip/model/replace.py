@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, overload
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from backflip.model.expect import expect_state
@@ -61,39 +62,47 @@ def _measured(facts: Topology, field: str, name: str, value: Array) -> Array:
 
 
 def _model_leaf(model: Model, name: str, value: Any) -> Array:
-    entry = field_of("replace", FIELDS, name)
+    entry, leaf = field_of("replace", FIELDS, name), getattr(model, name)
     if not isinstance(value, Mapping):
-        return _fitted(name, value, leaf_shapes(model.topology)[name], getattr(model, name).dtype)
-    leaf = getattr(model, name)
-    for key, part in value.items():
+        return _fitted(name, value, leaf_shapes(model.topology)[name], leaf.dtype)
+    for key in value:
         try:
-            at = place_of(model.topology, key, name, entry.of)
+            place_of(model.topology, key, name, entry.of)
             _refuse_what_has_no_effect(model.topology, name, key)
         except ValueError as error:
             raise ValueError(f"replace: {name}: {error}") from None
-        who = f'{name} of "{key}"'
-        if name == "size":
-            count = model.topology.shapes[model.topology.shape(key)].measures
-            leaf = leaf.at[at, :count].set(_fitted(who, part, () if count == 1 else (count,), leaf.dtype))
-        else:
-            leaf = leaf.at[at].set(_fitted(who, part, leaf[at].shape, leaf.dtype))
-    return leaf
+    if name == "size":
+        value = {key: _padded(model.topology, key, part, leaf.dtype) for key, part in value.items()}
+    return _put(model.topology, name, entry, leaf, value)
 
 
 def _state_leaf(model: Model, state: State, name: str, value: Any) -> Array:
-    if name == "force" and not isinstance(value, Mapping):
-        return _fitted(name, value, state.force.shape, state.force.dtype)
-    field_of("replace", STATE_FIELDS | {"force": Field("row")}, name)
-    leaf = getattr(state, name)
+    entry, leaf = field_of("replace", STATE_FIELDS | {"force": Field("row")}, name), getattr(state, name)
     if not isinstance(value, Mapping):
         return _fitted(name, value, leaf.shape, leaf.dtype)
-    for key, part in value.items():
+    return _put(model.topology, name, entry, leaf, value)
+
+
+def _put(facts: Topology, name: str, entry: Field, leaf: Array, values: Mapping[str, Any]) -> Array:
+    """The leaf with the entries of these names set, all at once."""
+    index, parts = [], []
+    for key, value in values.items():
         try:
-            at = place_of(model.topology, key, name, "row" if name == "force" else "body")
+            at = place_of(facts, key, name, entry.of)
         except ValueError as error:
             raise ValueError(f"replace: {name}: {error}") from None
-        leaf = leaf.at[at].set(_fitted(f'{name} of "{key}"', part, leaf[at].shape, leaf.dtype))
-    return leaf
+        rows = np.arange(leaf.shape[0])[at]
+        part = _fitted(f'{name} of "{key}"', value, (*rows.shape, *entry.each), leaf.dtype)
+        index.append(np.atleast_1d(rows))
+        parts.append(part.reshape(-1, *entry.each))
+    return leaf.at[np.concatenate(index)].set(jnp.concatenate(parts)) if parts else leaf
+
+
+def _padded(facts: Topology, shape: str, value: Any, dtype: Any) -> Array:
+    """The three numbers of a size from those that the shape uses: () for a sphere, (2,) for a capsule."""
+    count = facts.shapes[facts.shape(shape)].measures
+    own = _fitted(f'size of "{shape}"', value, () if count == 1 else (count,), dtype)
+    return jnp.pad(jnp.atleast_1d(own), (0, 3 - count))
 
 
 def _sensor_leaves(model: Model, changes: Any) -> tuple[dict[str, Array], ...]:

@@ -1,4 +1,4 @@
-"""Numbers and names as people give them: what is refused, and what is said about it."""
+"""Numbers and names as people give them: what is refused, and in which words."""
 
 from collections.abc import Iterable
 from numbers import Real

@@ -23,7 +23,7 @@ def warn_of_overlap(model: Model) -> None:
     if not facts.pairs:
         return
     pairs = [pair for group in facts.pair_groups for pair in group.pairs]
-    gaps = np.asarray(_least_gaps(model, rest(model)))
+    gaps = np.asarray(_smallest_gaps(model, rest(model)))
     model = jax.tree.map(np.asarray, model)  # JAX would compile every slice
     for (i, k), gap in zip(pairs, gaps, strict=True):
         a, b = facts.shapes[i], facts.shapes[k]
@@ -38,18 +38,18 @@ def warn_of_overlap(model: Model) -> None:
 
 @jax.jit
 @lanes.compile
-def _least_gaps(model: Model, state: State) -> Array:
-    """The least gap [m] of every pair of shapes, group by group."""
+def _smallest_gaps(model: Model, state: State) -> Array:
+    """The smallest gap [m] of every pair of shapes, group by group."""
     facts = model.topology
     p_WS, R_WS = shape_poses(model, bodies_of(model), state.p_WB, state.R_WB)
 
-    def least(group: PairGroup) -> Array:
+    def smallest_gap(group: PairGroup) -> Array:
         i, k = (list(side) for side in zip(*group.pairs, strict=True))
         form_a, form_b = (model.forms(side) for side in (i, k))
         a, b = ((p_WS[np.array(x)], R_WS[np.array(x)]) for x in (i, k))
         return jnp.min(jax.vmap(group.pair.collide)(form_a, *a, form_b, *b).gap, -1)
 
-    return jnp.concatenate([least(group) for group in facts.pair_groups])
+    return jnp.concatenate([smallest_gap(group) for group in facts.pair_groups])
 
 
 def _smallest(model: Model, shape: int) -> float:

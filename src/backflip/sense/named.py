@@ -48,7 +48,7 @@ def contact_force(model: Model, state: State, shape: str, other: str) -> Array:
     if not {pair, pair[::-1]} & set(facts.pairs):
         raise ValueError(
             f'contact_force: shapes "{shape}" and "{other}" never touch in this model: they are on one body, '
-            "joined, of one group, or told to pass; see add_body(group=...), collide=... and ignore_contact()"
+            "joined, of one group, or let pass; see add_body(group=...), collide=... and ignore_contact()"
         )
     return _force_between(model, state, *pair)
 

@@ -18,7 +18,7 @@ def observe(model: Model, state: State) -> Array:
 
 
 def readings(model: Model, state: State) -> dict[str, Array]:
-    """What every sensor reads (its size,), by its name, in the order of observe().
+    """What every sensor reads (its size,), by its name, in the order of observe() (jit sorts them).
 
     A sensor without a name of its own is called by its class and what it senses: `JointAngle(knee)`. Where
     there are no sensors these are `p_WB`, `R_WB`, `v_WB` and `w_WB` of the state.

@@ -217,6 +217,6 @@ class Distance(_OfBody):
         return {"position": self.position, "target": self.target}
 
     def read(self, sight: Sight, leaves: Leaves) -> Array:
-        """|p_WP − target|; 0 with gradient 0 where the two meet."""
+        """‖p_WP − target‖; 0 with gradient 0 where the two meet."""
         point, _ = sight.point(sight.model.topology.body(self.body), leaves["position"])
         return norm(point - leaves["target"])

@@ -59,11 +59,18 @@ def step_of(trajectory: Any, dt: float | None) -> float:
 
 def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
     """What a trajectory of a Model looks like: its shapes and bones, riding on the centres of mass."""
-    from backflip.model import bodies_of
+    from backflip.model import bodies_of, expect_model
     from backflip.view.forces import forces_of
 
+    expect_model("replay", model)
     states = getattr(trajectory, "state", trajectory)
     p_WB, R_WB = np.asarray(states.p_WB, float), np.asarray(states.R_WB, float)
+    wanted = (len(p_WB) if p_WB.ndim else 0, len(model.topology.bodies), 3)
+    if p_WB.shape != wanted:
+        raise ValueError(
+            f"replay: p_WB has shape {p_WB.shape} but one run of this model has (T, {wanted[1]}, 3); "
+            "of a batch choose one, such as jax.tree.map(lambda x: x[0], trajectory)"
+        )
     p_BS = np.asarray(bodies_of(model).p_CS, float)
     parts = tuple(_part_of(model, i, p_BS[i]) for i in range(len(model.topology.shapes)))
     times = dt * np.arange(len(p_WB))

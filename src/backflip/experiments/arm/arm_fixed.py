@@ -70,8 +70,10 @@ def network(seed: int):
     import jax
 
     import backflip as bf
+    from backflip.robots import arm
 
-    return bf.MLP(1, 4, (128, 128), key=jax.random.key(seed))
+    model = arm()
+    return bf.MLP(model.observation_size, model.controls, (128, 128), key=jax.random.key(seed))
 
 
 def learn(setup: Problem, seed: int, **how: Any):

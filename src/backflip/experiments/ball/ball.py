@@ -62,7 +62,6 @@ class Problem(NamedTuple):
 
 def problem(width: int) -> Problem:
     """The simulation, for `width` throws at once, and its Jacobian in forward mode: six columns, one pass."""
-    import equinox as eqx
     import jax
     import jax.numpy as jnp
 
@@ -75,7 +74,7 @@ def problem(width: int) -> Problem:
     target = jnp.array(TARGET)
 
     def replay(throw):
-        state = eqx.tree_at(lambda s: (s.v_WB, s.w_WB), start, (throw[None, :3], throw[None, 3:]))
+        state = bf.replace(model, start, v_WB={"ball": throw[:3]}, w_WB={"ball": throw[3:]})
         return bf.rollout(scheme, model, state, steps=round(SECONDS / DT))
 
     def misses(throw):

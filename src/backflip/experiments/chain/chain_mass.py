@@ -63,23 +63,31 @@ def positions(model, state):
 @cache
 def with_mass(links: int, ball_mass: float | None = None):
     """theta -> Model, of one mass for all links or one for each."""
-    import equinox as eqx
+    import jax.numpy as jnp
+
+    import backflip as bf
 
     model = scene(links, ball_mass).model
-    return lambda theta: eqx.tree_at(lambda m: m.mass, model, model.mass.at[:links].set(theta["mass"]))
+
+    def build(theta):
+        masses = jnp.broadcast_to(theta["mass"], (links,))
+        return bf.replace(model, mass={f"link {i}": masses[i] for i in range(links)})
+
+    return build
 
 
 @cache
 def with_all(links: int):
     """theta -> Model, of masses, friction and restitution."""
-    import equinox as eqx
     import jax.numpy as jnp
+
+    import backflip as bf
 
     def build(theta):
         model = with_mass(links)(theta)
         friction = jnp.full_like(model.friction, 1.0) * theta["friction"]
         restitution = jnp.full_like(model.restitution, 1.0) * theta["restitution"]
-        return eqx.tree_at(lambda m: (m.friction, m.restitution), model, (friction, restitution))
+        return bf.replace(model, friction=friction, restitution=restitution)
 
     return build
 

@@ -38,10 +38,6 @@ CHANNELS = np.r_[0:8, 16:22]
 """of the quadruped's sensors: angles and IMU. Encoders give no rates"""
 AVERAGED = (11, 12, 13)
 """the accelerometer's channels, which are means since the last sample"""
-TORSO, UPPER, LOWER = 0, slice(1, None, 2), slice(2, None, 2)
-"""bodies"""
-SHOULDERS, ELBOWS = slice(0, None, 2), slice(1, None, 2)
-"""joints"""
 
 
 @cache
@@ -86,35 +82,37 @@ def truth() -> dict[str, Any]:
 
 def model_of(theta: dict[str, Any]) -> Any:
     """The quadruped with these constants."""
-    import equinox as eqx
     import jax.numpy as jnp
 
+    import backflip as bf
+
     model = robot()
-    mass = model.mass.at[TORSO].set(theta["torso mass"])
-    mass = mass.at[UPPER].set(theta["upper mass"]).at[LOWER].set(theta["lower mass"])
-    inertia = model.inertia.at[TORSO].set(jnp.diag(theta["torso inertia"]))
-    for which, name in ((UPPER, "upper"), (LOWER, "lower")):
-        about, along = theta[f"{name} inertia"], theta[f"{name} long inertia"]
-        for axis, value in enumerate((about, about, along)):
-            inertia = inertia.at[which, axis, axis].set(value)
-    upper, lower = theta["upper length"] / 2, theta["lower length"] / 2
-    constants = {
-        "mass": mass,
-        "inertia": inertia,
-        "p_AJ": model.p_AJ.at[ELBOWS, 2].set(-upper),
-        "p_BJ": model.p_BJ.at[SHOULDERS, 2].set(upper).at[ELBOWS, 2].set(lower),
-        "p_BS": model.p_BS.at[_feet(), 2].set(-lower),
-        "friction": jnp.ones_like(model.friction) * theta["friction"],
-        "gain": jnp.ones_like(model.gain) * theta["gain"],
-        "max_velocity": jnp.ones_like(model.gain) * theta["max velocity"],
-        "max_torque": jnp.ones_like(model.gain) * theta["max torque"],
-        "damping": jnp.ones_like(model.damping) * theta["damping"],
-    }
-    return eqx.tree_at(lambda m: [getattr(m, name) for name in constants], model, list(constants.values()))
+    half = {link: theta[f"{link} length"] / 2 for link in ("upper", "lower")}
+    mass, inertia = {"torso": theta["torso mass"]}, {"torso": jnp.diag(theta["torso inertia"])}
+    for link in half:
+        about, along = theta[f"{link} inertia"], theta[f"{link} long inertia"]
+        mass |= _every_leg(link, theta[f"{link} mass"])
+        inertia |= _every_leg(link, jnp.diag(jnp.stack([about, about, along])))
+    return bf.replace(
+        model,
+        mass=mass,
+        inertia=inertia,
+        p_AJ=_every_leg("elbow", (0.0, 0.0, -half["upper"])),
+        p_BJ=_every_leg("shoulder", (0.0, 0.0, half["upper"]))
+        | _every_leg("elbow", (0.0, 0.0, half["lower"])),
+        p_BS=_every_leg("foot", (0.0, 0.0, -half["lower"])),
+        friction={"ground": theta["friction"]},
+        gain=jnp.ones_like(model.gain) * theta["gain"],
+        max_velocity=jnp.ones_like(model.gain) * theta["max velocity"],
+        max_torque=jnp.ones_like(model.gain) * theta["max torque"],
+        damping=jnp.ones_like(model.damping) * theta["damping"],
+    )
 
 
-def _feet() -> np.ndarray:
-    return np.array([s.name.endswith("foot") for s in robot().topology.shapes])
+def _every_leg(part: str, value: Any) -> dict[str, Any]:
+    from backflip.robots.quadruped import LEGS
+
+    return {f"{leg} {part}": value for leg in LEGS}
 
 
 def starts(model: Any) -> Any:
@@ -129,10 +127,10 @@ def starts(model: Any) -> Any:
     from backflip.robots.quadruped import BUMPER, FOOT
 
     def posed(shoulder: float, elbow: float) -> Any:
-        return bf.rest(model, jnp.asarray([shoulder, elbow] * 4, model.gravity.dtype))
+        return bf.rest(model, _every_leg("shoulder", shoulder) | _every_leg("elbow", elbow))
 
     falling, standing, lying = bf.rest(model), posed(*STAND), posed(RAISED, 0.0)
-    foot = standing.p_WB[2] + standing.R_WB[2] @ model.p_BS[int(np.argmax(_feet()))]
+    foot = bf.point(model, standing, "fl lower", bf.get(model, "p_BS", "fl foot")).position
     standing = _moved(standing, foot[2] - FOOT)
     lying = _moved(lying, HEIGHT - BUMPER, velocity=(SLIDE, 0.0, 0.0))
     kinds = [falling] * FALLS + [standing] * STANDS + [lying] * SLIDES

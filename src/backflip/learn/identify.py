@@ -53,7 +53,7 @@ class Identified:
     stopped: str
     """why the search ended"""
     converged: bool
-    """whether it came to its end before the updates did"""
+    """whether it came to a minimum, local or not, before the updates ended"""
     start_costs: tuple[float, ...] = ()
     """cost that every start came to; infinity where it could not begin"""
 
@@ -249,12 +249,12 @@ class _Updates:
 
     def stop_reason(self, state: SearchState, rows: list[Row]) -> str:
         if bool(state.ended):
-            return "converged: the optimizer's steps and gains are below its tolerances"
+            return "at a minimum: the optimizer's steps and gains are below its tolerances"
         costs = [row["cost"] for row in rows[-STALLED - 1 :]]
         if is_first_order(self.optimizer) or len(costs) <= STALLED:
             return ""
         if all(before - after <= LITTLE * after for before, after in pairwise(costs)):
-            return f"converged: the last {STALLED} updates lowered the cost by less than {LITTLE:g} of it"
+            return f"no more gain: the last {STALLED} updates lowered the cost by less than {LITTLE:g} of it"
         return ""
 
     def advance(self, state: SearchState, task: Task) -> tuple[SearchState, Row]:

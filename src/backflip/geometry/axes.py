@@ -1,6 +1,6 @@
 """Separating axes of two polytopes: faces of either, and pairs of edges whose planes bound both.
 
-Always on values alone: the gradient comes from the corners that are found.
+Always on values: the gradient comes from the corners it returns.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class Axis(NamedTuple):
     b: Array
     """(3,) corners of A and of B, by number, in pairs"""
     rank: Array
-    """how many pairs count: 3 span a plane square to n, 2 a line, 1 is alone"""
+    """how many pairs count: 3 span a plane square to n, 2 a line, 1 a point"""
 
 
 def face_normals(points: Array, outline: Outline) -> Array:
@@ -108,7 +108,7 @@ def _on_edges(
     """
     p, u, f1, f2 = _arcs(a, outline_a, f)
     q, v, g1, g2 = _arcs(b, outline_b, g)
-    kept = jnp.concatenate([jnp.zeros((len(q), 1), a.dtype), jnp.asarray(outline_b.ends, a.dtype)], -1)
+    edges_b = jnp.concatenate([jnp.zeros((len(q), 1), a.dtype), jnp.asarray(outline_b.ends, a.dtype)], -1)
 
     def turn(best: tuple[Array, Array], edge: tuple) -> tuple[tuple[Array, Array], None]:
         p, u, f1, f2, ends = edge
@@ -119,7 +119,7 @@ def _on_edges(
         n = n * sign(dot(n, f1 + f2 - g1 - g2))[:, None]
         crosses = (dot(v, f1) * dot(v, f2) <= 0) & (dot(g1, u) * dot(g2, u) <= 0)
         crosses &= (dot(n, f1 + f2) >= 0) & (dot(n, g1 + g2) <= 0) & spans
-        score, row = pick(jnp.where(crosses, dot(n, q - p), -jnp.inf), jnp.concatenate([n, kept], -1))
+        score, row = pick(jnp.where(crosses, dot(n, q - p), -jnp.inf), jnp.concatenate([n, edges_b], -1))
         i, k, l = jnp.concatenate([ends, ends[:1]]), row[4:5], row[5:]
         # the plane through b1 − a1, b1 − a2, b2 − a1
         new = _row(row[:3], i, jnp.concatenate([k, k, l]), 3.0)

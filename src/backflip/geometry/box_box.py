@@ -31,7 +31,7 @@ def collide_box_box(
 ) -> Touch:
     """Four candidates: corners of the overlap of two faces, or, in the first place, where two edges cross.
 
-    Not smooth where another axis separates better, nor where another point of the overlap is kept.
+    Not smooth where another axis separates better, nor where another point of the overlap is chosen.
     Boxes apart that would miss each other along the best axis have no candidate.
     """
     a, b = size_a / 2, size_b / 2

@@ -1,4 +1,4 @@
-"""Two faces laid upon each other: clip one to the other, keep four points.
+"""Two faces laid upon each other: clip one to the other, choose four points.
 
 Coordinates are those of the reference face: along its two edges, then height above it. [m]
 """
@@ -33,8 +33,8 @@ def clip_face(edges: Array, middle: Array, e1: Array, e2: Array) -> tuple[Array,
     """
     centres = middle + jnp.stack([-e1, e1, -e2, e2])
     along = jnp.stack([e2, e2, e1, e1])
-    least = PARALLEL_EDGES * stop_gradient(norm(along))[:, None]
-    lo, hi = slab_interval(centres[:, :2], along[:, :2], edges, least)
+    shortest = PARALLEL_EDGES * stop_gradient(norm(along))[:, None]
+    lo, hi = slab_interval(centres[:, :2], along[:, :2], edges, shortest)
     first, last = jnp.maximum(lo[:, 0], lo[:, 1]), jnp.minimum(hi[:, 0], hi[:, 1])
     ends = [centres + s[:, None] * along for s in (first, last)]
     # an edge that misses the rectangle has folded to a point outside it
@@ -69,7 +69,7 @@ def spread(points: Array, there: Array, hint: Array, left: Array, edges: Array) 
     flat, height = stop_gradient((points[:, :2], points[:, 2]))
     low, lowest = pick(jnp.where(there, -height, -jnp.inf), points)
     cost = HEIGHT_COST * (height + jnp.where(low > -jnp.inf, low, 0))
-    least = DISTINCT * stop_gradient(edges[0] + edges[1])
+    distinct = DISTINCT * stop_gradient(edges[0] + edges[1])
 
     def best(reach: Array, near: Array | float) -> tuple[Array, Array]:
         score, row = pick(jnp.where(there & (reach > near), reach - cost, -jnp.inf), points)
@@ -77,12 +77,12 @@ def spread(points: Array, there: Array, hint: Array, left: Array, edges: Array) 
 
     _, start = best(dot(flat, hint), -jnp.inf)
     some1, p1 = best(norm(flat - start[:2]), -1.0)
-    some2, p2 = best(norm(flat - p1[:2]), least)
+    some2, p2 = best(norm(flat - p1[:2]), distinct)
     side = left * beside(flat, p1, p2)
-    some3, p3 = best(jnp.where(side > 0, side, -RIGHT * side), least)
+    some3, p3 = best(jnp.where(side > 0, side, -RIGHT * side), distinct)
     sides = jnp.stack([beside(flat, p1, p2), beside(flat, p2, p3), beside(flat, p3, p1)])
     out = -sign(beside(p3, p1, p2)) * sides
-    some4, p4 = best(jnp.maximum(jnp.maximum(out[0], out[1]), out[2]), least)
+    some4, p4 = best(jnp.maximum(jnp.maximum(out[0], out[1]), out[2]), distinct)
     exists = jnp.stack([some1, some2, some3, some3 & some4])
     return replace_nearest(jnp.stack([p1, p2, p3, p4]), exists, lowest), exists
 
@@ -93,8 +93,8 @@ def beside(x: Array, p: Array, q: Array) -> Array:
     return line[0] * (x[..., 1] - p[1]) - line[1] * (x[..., 0] - p[0])
 
 
-def replace_nearest(kept: Array, exists: Array, point: Array) -> Array:
-    """`kept` (4, 3) with `point` (3,) in place of the nearest of those that exist."""
-    distance = stop_gradient(norm(kept - point))
-    _, nearest = pick(jnp.where(exists, -distance, -jnp.inf), jnp.eye(4, dtype=kept.dtype))
-    return jnp.where(nearest[:, None] > 0, point, kept)
+def replace_nearest(chosen: Array, exists: Array, point: Array) -> Array:
+    """`chosen` (4, 3) with `point` (3,) in place of the nearest of those that exist."""
+    distance = stop_gradient(norm(chosen - point))
+    _, nearest = pick(jnp.where(exists, -distance, -jnp.inf), jnp.eye(4, dtype=chosen.dtype))
+    return jnp.where(nearest[:, None] > 0, point, chosen)

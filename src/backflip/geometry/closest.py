@@ -1,7 +1,7 @@
 """The closest points of two polytopes apart (Gilbert, Johnson and Keerthi 1988), without branches.
 
-Always on values alone: the gradient comes from the corners that are found. Polytopes that overlap have no
-closest points; what is found then is some corners, and no direction through them is worth anything.
+Always on values: the gradient comes from the corners it returns. Polytopes that overlap have no
+closest points; the corners are then arbitrary, and no direction through them separates anything.
 """
 
 import jax
@@ -41,8 +41,8 @@ def closest_corners(a: Array, b: Array) -> tuple[Array, Array, Array]:
     (simplex, weight), _ = jax.lax.scan(turn, (jnp.tile(start, (4, 1)), first), length=TURNS)
     place = jnp.argsort(-weight)[:3]
     order = (place[:, None] == jnp.arange(4)).astype(a.dtype)
-    found = jnp.sum(order[:, :, None] * jnp.concatenate([simplex, weight[:, None]], -1), 1)
-    return found[:, 3], found[:, 4], found[:, 5]
+    rows = jnp.sum(order[:, :, None] * jnp.concatenate([simplex, weight[:, None]], -1), 1)
+    return rows[:, 3], rows[:, 4], rows[:, 5]
 
 
 def numbered(points: Array) -> Array:

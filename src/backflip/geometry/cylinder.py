@@ -78,7 +78,7 @@ def collide_plane_cylinder(
     ends = [up, up, jnp.where(stands, up, -up), up]
     points = cylinder.c + jnp.stack([e + cylinder.r * a for e, a in zip(ends, across, strict=True)])
     touch = touch_plane(points, jnp.zeros_like(cylinder.r), p_WA, R_WA)
-    # lying, the two beside would be struck by a rolling rim before they are due
+    # lying, the two beside would touch a rolling rim before it comes down there
     beside = jnp.array([False, True, False, True]) & ~stands
     return touch._replace(gap=jnp.where(beside, ABSENT, touch.gap))
 

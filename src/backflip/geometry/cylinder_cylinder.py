@@ -35,9 +35,9 @@ def nearest_of_cylinders(a: Drum, b: Drum) -> Near:
     cap_a = a.z * sign(dot(n, a.z))
     cap_b = b.z * sign(dot(n, b.z))
     curves = _near_curves(a, b, n, round_a, round_b)
-    found = [_near_cap(a, b, cap_a, 1), _near_cap(b, a, -cap_b, -1)]
+    caps = [_near_cap(a, b, cap_a, 1), _near_cap(b, a, -cap_b, -1)]
     near = curves
-    for k, other in zip((CAP_A, CAP_B), found, strict=True):
+    for k, other in zip((CAP_A, CAP_B), caps, strict=True):
         near = Near(*(jnp.where(kind == k, x, y) for x, y in zip(other, near, strict=True)))
     return near
 

@@ -1,4 +1,4 @@
-"""A cylinder against a polytope: every direction that can hold them apart is tried, and the best is kept.
+"""A cylinder against a polytope: every direction that can hold them apart is tried, and the best is taken.
 
 Directions come from the cylinder's caps, the polytope's faces, its corners seen from the cylinder, and its
 edges across the cylinder's axis and its rims. Positions are seen from the world's axes.
@@ -41,15 +41,15 @@ def nearest_of_cylinder(cylinder: Drum, points: Array, outline: Outline) -> Near
     """
     choice = _best(stop_gradient(cylinder), stop_gradient(points), outline)
     corners = corners_of(choice.corners, points)
-    found = [
+    options = [
         _near_cap(cylinder, corners[0], choice.n),
         _near_face(cylinder, corners, choice.n),
         _near_corner(cylinder, corners[0]),
         _near_side(cylinder, corners[0]),
         _near_edge(cylinder, corners, choice),
     ]
-    near = found[-1]
-    for kind, other in zip((CAP, FACE, CORNER, BESIDE), found[:-1], strict=True):
+    near = options[-1]
+    for kind, other in zip((CAP, FACE, CORNER, BESIDE), options[:-1], strict=True):
         near = Near(*(jnp.where(choice.kind == kind, x, y) for x, y in zip(other, near, strict=True)))
     return near
 
@@ -117,10 +117,10 @@ def _best(cylinder: Drum, points: Array, outline: Outline) -> Choice:
 
 
 def _lowest(n: Array, points: Array) -> Array:
-    """How far along n (k, 3) the least far of points (v, 3) is: (k,) [m]."""
+    """How far along n (k, 3) the lowest of points (v, 3) is: (k,) [m]."""
 
-    def lower(least: Array, point: Array) -> tuple[Array, None]:
-        return jnp.minimum(least, dot(n, point)), None
+    def lower(lowest: Array, point: Array) -> tuple[Array, None]:
+        return jnp.minimum(lowest, dot(n, point)), None
 
     return jax.lax.scan(lower, jnp.full(n.shape[:1], jnp.inf, n.dtype), points)[0]
 

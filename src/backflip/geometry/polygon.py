@@ -43,9 +43,9 @@ def four_points(first: Array, points: Array, there: Array, F: Array, size: Array
     points = jnp.concatenate([first[None], points])
     there = jnp.concatenate([jnp.ones((1,), bool), there])
     hint = stop_gradient(matvec(F, jnp.array(HINT, F.dtype)))
-    kept, exists = spread(points, there, hint[:2], jnp.ones_like(size), stop_gradient(size)[None].repeat(2))
-    gap = jnp.where(exists, kept[:, 2], ABSENT)
-    place = jnp.concatenate([kept[:, :2], kept[:, 3:]], -1)
+    chosen, exists = spread(points, there, hint[:2], jnp.ones_like(size), stop_gradient(size)[None].repeat(2))
+    gap = jnp.where(exists, chosen[:, 2], ABSENT)
+    place = jnp.concatenate([chosen[:, :2], chosen[:, 3:]], -1)
     return Touch(gap, jnp.broadcast_to(F[2], place.shape), vecmat(place, F))
 
 
@@ -57,14 +57,14 @@ def meet(region: Patch, incident: Patch, F: Array, side: Array | int) -> tuple[A
     """
     P, Q = (vecmat(x.corners, F.T) for x in (region, incident))
     f, g = matvec(F, region.normal), matvec(F, incident.normal)
-    ends, kept = _clip(P, f, Q)
+    ends, exist = _clip(P, f, Q)
     corners, inside = P, _inside(Q, g, P) & _has_area(Q)
     low = jnp.concatenate([_height(P[0], f, ends), corners[:, 2]])
     high = jnp.concatenate([ends[:, 2], _height(Q[0], g, corners)])
     flat = jnp.concatenate([ends[:, :2], corners[:, :2]])
     rows = jnp.concatenate([flat, (side * (high - low))[:, None], ((high + low) / 2)[:, None]], -1)
     lies = jnp.maximum(jnp.abs(f[2]), jnp.abs(g[2])) > FLAT_CONE
-    return rows, jnp.concatenate([kept, inside]) & lies
+    return rows, jnp.concatenate([exist, inside]) & lies
 
 
 def _height(corner: Array, normal: Array, x: Array) -> Array:

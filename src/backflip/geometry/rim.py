@@ -12,7 +12,7 @@ from backflip.math import cross, dot, norm, unit
 
 # Newton steps towards the nearest point of a rim
 STEPS = 10
-# cotangent of the smallest angle on an ellipse that is told from its end, and its least half axis in radii
+# cotangent of the smallest angle on an ellipse that differs from its end, and its smallest half axis in radii
 FAR = 1e10
 EDGEWISE = 1e-7
 # sin² below which curves run alongside each other; distance² in tangents² below which they touch
@@ -22,8 +22,9 @@ TOUCHING = 1e-6
 STRAY = 0.99
 # sin² below which a line is parallel to the axis
 PARALLEL = 1e-10
-# a Newton step with a determinant below this part of its largest possible goes nowhere
+# a Newton step with a determinant below this part of its largest possible, or so many roundings, goes nowhere
 SINGULAR = 1e-10
+ROUNDINGS = 16
 
 
 class Drum(NamedTuple):
@@ -80,7 +81,7 @@ def near_curves(a: Curve, u: Array, b: Curve, v: Array, n: Array) -> Near:
     """Where curves a and b are stationary to each other, from u and v close by; n (3,) is about the way out.
 
     One Newton step to be there, and one more whose gradient is that of the exact solution. Where that leads
-    away from n, n is kept, with gradient 0; the gap's is right nevertheless.
+    away from n, n is taken, with gradient 0; the gap's is right nevertheless.
     """
     held_a, held_b, u, v, n = stop_gradient((a, b, u, v, n))
     s, t = stop_gradient(_step(held_a, u, held_b, v))
@@ -110,7 +111,8 @@ def _step(a: Curve, u: Array, b: Curve, v: Array) -> tuple[Array, Array]:
     f, g = dot(s, d), dot(t, d)
     aa, ab, bb = stop_gradient((dot(k, d) - dot(s, s), dot(s, t), dot(m, d) + dot(t, t)))
     det = aa * bb + ab * ab
-    clear = jnp.abs(det) > SINGULAR * stop_gradient(dot(s, s) * dot(t, t))
+    singular = max(SINGULAR, ROUNDINGS * float(jnp.finfo(det.dtype).eps))
+    clear = jnp.abs(det) > singular * stop_gradient(dot(s, s) * dot(t, t))
     per = jnp.where(clear, 1 / jnp.where(clear, det, 1), 0)
     return u - (bb * f - ab * g) * per, v - (ab * f + aa * g) * per
 

@@ -50,7 +50,7 @@ def collide_capsule_capsule(
     """Three candidates: the closest points of the cores, and the two ends of the stretch they share.
 
     Parallel capsules rest on the ends, with the first candidate in their middle; crossing ones have the
-    first alone or the ends farther apart. Not smooth where the cores turn parallel or meet.
+    first only, or the ends farther apart. Not smooth where the cores turn parallel or meet.
     """
     u, h = R_WA[:, 2], size_a[1] / 2
     v, k = R_WB[:, 2], size_b[1] / 2

@@ -50,13 +50,13 @@ def closest_of_segments(
     return c + s * u, q + t * v
 
 
-def slab_interval(c: Array, d: Array, half: Array, least: Array | float) -> tuple[Array, Array]:
+def slab_interval(c: Array, d: Array, half: Array, shortest: Array | float) -> tuple[Array, Array]:
     """The stretch (lo, hi) of c + s d, |s| ≤ 1, where |c + s d| ≤ half, element by element (Liang-Barsky).
 
-    Where |d| ≤ least all of it, whatever c; where it misses the slab, lo = hi at the nearer end.
+    Where |d| ≤ shortest all of it, whatever c; where it misses the slab, lo = hi at the nearer end.
     """
     # s |d| + c sign d = ∓half
-    cuts = jnp.abs(d) > least
+    cuts = jnp.abs(d) > shortest
     pace = jnp.where(cuts, jnp.abs(d), 1)
     shift = -c * jnp.where(d >= 0, 1.0, -1.0)
     one = jnp.ones_like(shift)

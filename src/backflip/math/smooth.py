@@ -1,4 +1,4 @@
-"""Functions that keep their gradient finite where the textbook form does not."""
+"""Functions whose gradient is finite where the textbook form does not."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -20,9 +20,9 @@ def unit(x: Array, fallback: Array) -> Array:
     return jnp.where(long, x * (1 / jnp.sqrt(jnp.where(long, square, 1))), fallback)
 
 
-def safe_divide(a: Array, b: Array, least: float, otherwise: float = 0.0) -> Array:
-    """a / b where |b| > least, else `otherwise`; no NaN in value or gradient."""
-    big = jnp.abs(b) > least
+def safe_divide(a: Array, b: Array, threshold: float, otherwise: float = 0.0) -> Array:
+    """a / b where |b| > threshold, else `otherwise`; no NaN in value or gradient."""
+    big = jnp.abs(b) > threshold
     return jnp.where(big, a / jnp.where(big, b, 1), otherwise)
 
 

@@ -30,7 +30,7 @@ def save_replay(
 
     trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`
     dt: [s] between states; `trajectory.dt` where not given
-    fps: [1/s] how many states are kept
+    fps: [1/s] how many states are shown
     curve: values by name, one line each; NaN leaves a gap
     curve_label: what the curve's axes say
     """

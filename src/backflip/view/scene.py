@@ -95,7 +95,7 @@ def colour_of(part: Part) -> str:
 
 
 def thin(scene: Scene, fps: float) -> Scene:
-    """The same motion at no more than `fps` pictures a second; first and last moments are kept."""
+    """The same motion at no more than `fps` pictures a second; first and last moments are among them."""
     t = scene.times
     wanted = np.arange(t[0], t[-1], 1 / fps)
     # the first moment at or after each picture; the nudge forgives rounding in the times

@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": {"math"},
     "learn": {"math", "solve", "geometry", "model", "dynamics", "sense", "control", "storage"},
     "robots": {PUBLIC},
-    "view": {"math", "geometry", "model", "dynamics"},
+    "view": {"math", "storage", "geometry", "model", "dynamics"},
     "bridges": {PUBLIC},
     "experiments": {PUBLIC, "geometry", "storage", "view", "robots"},
     "cli": {"lanes", "experiments"},

@@ -39,6 +39,11 @@ def first_below(values: np.ndarray, bar: float) -> int | None:
     return int(under[0]) + 1 if under.size else None
 
 
+def simulations(log: Any, updates: int | None) -> int | None:
+    """How many robots were simulated in so many updates, those that validate included; None: never."""
+    return None if updates is None else int(log.column("simulations")[:updates].sum())
+
+
 def median(values: Sequence[float | None]) -> float:
     """The median, with "never" as infinity."""
     return float(np.median([np.inf if v is None else v for v in values]))

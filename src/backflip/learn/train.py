@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Cost = Callable[[Any, Array], Any]
 """cost(policy, key) of one robot: a number, or a number and a dictionary of figures for the log"""
 
-OWN = ("update", "cost", "validation", "norm", "seconds", "skipped")
+OWN = ("update", "cost", "validation", "simulations", "norm", "seconds", "skipped")
 """names of figures that rows have of their own"""
 
 VALIDATION_ROBOTS = 8
@@ -38,8 +38,8 @@ class Log:
     """How a training went; arrays have one entry per update."""
 
     rows: list[Row]
-    """what log.jsonl holds: update, cost, norm, seconds, validation where it was measured, and the figures of
-    the cost function"""
+    """what log.jsonl holds: update, simulations, cost, norm, seconds, validation where it was measured, and
+    the figures of the cost function"""
     best: Any
     """the policy that had the lowest validation cost: that of robots which are the same all along"""
     best_update: int
@@ -178,12 +178,13 @@ class _Training:
     def advance(self, state: TrainingState, task: Task) -> tuple[TrainingState, Row]:
         began = time.perf_counter()
         i = int(state.done)
-        row: Row = {"update": i}
+        row: Row = {"update": i, "simulations": self.robots}
         validation: dict[str, float] = {}
         before = state
         if i % self.every == 0:
             judged = self.validate(state.policy)
             validation["validation"] = float(judged)
+            row["simulations"] += len(self.keys)
             before = self.compare(state, judged)
         after, report = self.update(before)
         row |= {name: float(value) for name, value in report["figures"].items()} | validation

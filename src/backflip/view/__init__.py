@@ -2,7 +2,7 @@
 
 comes in    a Model and a trajectory, or a Scene; plain numbers to plot
 goes out    HTML pages, images and films
-may touch   math, geometry, model, dynamics (for contact forces); files
+may touch   math, storage, geometry, model, dynamics (for contact forces); files
 never knows policies, how the motion was made
 """
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from backflip.storage import write_atomically
 from backflip.view.bones import bones_of
 from backflip.view.page import Curve, page
 from backflip.view.scene import Part, Scene
@@ -44,8 +45,8 @@ def save_scene(
 ) -> Path:
     """Write a Scene as one HTML page; the file's name is its title where none is given."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(scene, title or path.stem, fps, curve), encoding="utf-8")
+    with write_atomically(path) as draft:
+        draft.write_text(page(scene, title or path.stem, fps, curve), encoding="utf-8")
     return path
 
 

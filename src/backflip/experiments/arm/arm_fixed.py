@@ -14,7 +14,15 @@ import numpy as np
 
 from backflip.experiments.audit import BARS, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress, read_result
-from backflip.experiments.training import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
+from backflip.experiments.training import (
+    SEEDS,
+    first_below,
+    median,
+    middle,
+    seconds_per_update,
+    simulations,
+    train_seeds,
+)
 
 NAME = "arm-fixed"
 SUMMARY = "an arm learns to reach a point, by gradient and by CMA-ES"
@@ -77,7 +85,7 @@ def network(seed: int):
 
 
 def learn(setup: Problem, seed: int, **how: Any):
-    """Adam, rate 0.001, gradient norm at most 1, one robot."""
+    """Adam, rate 0.001, gradient norm at most 1, one robot; nothing is drawn, so one validates as well."""
     import jax
     import optax
 
@@ -85,7 +93,13 @@ def learn(setup: Problem, seed: int, **how: Any):
 
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
     return bf.train(
-        setup.cost, network(seed), optimizer=optimizer, updates=UPDATES, key=jax.random.key(seed), **how
+        setup.cost,
+        network(seed),
+        optimizer=optimizer,
+        updates=UPDATES,
+        key=jax.random.key(seed),
+        validation_robots=1,
+        **how,
     )
 
 
@@ -158,7 +172,10 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     for s, log in enumerate(logs, seed):
         bf.save_weights(out / f"weights-{s}.npz", log.best)
     _draw(out, setup, logs[shown], errors, evolved, printed.column("error"))
-    near, close = ([first_below(e, bar) for e in errors] for bar in (NEAR, CLOSE))
+    near, close = (
+        [simulations(log, first_below(e, bar)) for log, e in zip(logs, errors, strict=True)]
+        for bar in (NEAR, CLOSE)
+    )
     return {
         "evaluations": median(close),
         "error": float(np.median([m.error for m in measured])),

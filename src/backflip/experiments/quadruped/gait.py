@@ -14,7 +14,15 @@ from backflip.experiments.audit import BARS, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress, read_result
 from backflip.experiments.quadruped.trot import DT, Trot, controls, network, symmetric
 from backflip.experiments.quadruped.walk import disturbed
-from backflip.experiments.training import SEEDS, first_below, median, middle, seconds_per_update, train_seeds
+from backflip.experiments.training import (
+    SEEDS,
+    first_below,
+    median,
+    middle,
+    seconds_per_update,
+    simulations,
+    train_seeds,
+)
 
 NAME = "gait"
 SUMMARY = "a quadruped learns to run, from a sine and a cosine"
@@ -157,9 +165,9 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     _draw(out, setup, logs[shown], speeds, trot.speed, printed.column("speed"))
     fast = [first_below(-s, -FAST) for s in speeds]
     return {
-        "evaluations": UPDATES * ROBOTS,
+        "evaluations": simulations(logs[0], UPDATES),
         "error": -float(np.median([m.speed for m in measured])),
-        "evaluations_to_1.3_m_per_s": [None if n is None else n * ROBOTS for n in fast],
+        "evaluations_to_1.3_m_per_s": [simulations(log, n) for log, n in zip(logs, fast, strict=True)],
         "seconds_to_1.3_m_per_s": [_seconds(log, n) for log, n in zip(logs, fast, strict=True)],
         "speeds": [m.speed for m in measured],
         "speeds_at_quarter_step": [m.fine_speed for m in measured],

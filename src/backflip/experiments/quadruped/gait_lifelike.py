@@ -14,7 +14,7 @@ from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress, read_result
 from backflip.experiments.quadruped import gait, trot
 from backflip.experiments.quadruped.walk import Walk, disturbed, walk_of
-from backflip.experiments.training import SEEDS, middle, seconds_per_update, train_seeds
+from backflip.experiments.training import SEEDS, middle, seconds_per_update, simulations, train_seeds
 
 NAME = "gait-lifelike"
 SUMMARY = "a quadruped learns to run level and sparing, from disturbed starts"
@@ -127,7 +127,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     shown = middle([min(m.speeds) for m in measured])
     _draw(out, setup, trained[shown], [log.column("speed") for log in logs])
     return {
-        "evaluations": UPDATES * ROBOTS,
+        "evaluations": simulations(logs[0], UPDATES),
         "error": -float(np.median([np.median(m.speeds) for m in measured])),
         "speeds": [float(np.median(m.speeds)) for m in measured],
         "slowest": [min(m.speeds) for m in measured],

@@ -14,7 +14,7 @@ from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress, read_result
 from backflip.experiments.quadruped import gait, trot
 from backflip.experiments.quadruped.walk import disturbed, walk_of
-from backflip.experiments.training import SEEDS, middle, seconds_per_update, train_seeds
+from backflip.experiments.training import SEEDS, middle, seconds_per_update, simulations, train_seeds
 
 NAME = "gait-sensors"
 SUMMARY = "a quadruped walks by its 81 sensors, on frictions and masses it never met"
@@ -246,7 +246,8 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     _draw(out, setup, policies["elman"][shown], walks, logs)
     falls = [m.falls for m in walks["elman"]]
     files = ["convergence.png", "robots.png", "replay.html"]
-    return {"evaluations": UPDATES * ROBOTS, "error": float(np.median(falls)), **result, "files": files}
+    evaluations = simulations(logs["elman"][0], UPDATES)
+    return {"evaluations": evaluations, "error": float(np.median(falls)), **result, "files": files}
 
 
 def _told(some: list[Measured]) -> dict[str, Any]:

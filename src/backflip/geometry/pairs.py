@@ -14,7 +14,7 @@ from backflip.geometry.cylinder_pairs import (
     collide_cylinder_cylinder,
     collide_cylinder_hull,
 )
-from backflip.geometry.hull import (
+from backflip.geometry.hull_pairs import (
     collide_box_hull,
     collide_capsule_hull,
     collide_hull_hull,

@@ -98,7 +98,7 @@ class Shape:
 
     def pack(self) -> Size:
         """The three numbers that are differentiable; 0 for those it has no use for."""
-        raise NotImplementedError(f"{type(self).__name__}.pack")
+        raise ValueError(f'shape "{self.kind()}" does not say its numbers; give it a pack()')
 
     @property
     def vertices(self) -> np.ndarray:

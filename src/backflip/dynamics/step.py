@@ -42,7 +42,7 @@ class Scheme(eqx.Module):
 
 
 MAX_TURN = np.pi / 2
-"""[rad] that a body turns in a step at most; its spin is cut to that"""
+"""[rad] that a body may turn in a step; a faster spin is cut to that when the step begins"""
 
 
 @jax.jit
@@ -58,7 +58,7 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     start = Motion(state.p_WB, state.R_WB, state.v_WB, at_most(state.w_WB, MAX_TURN / dt))
     mid = mid_step(model, bodies, start, u, dt)
     twist, displacement, force = _solve(scheme.solver, mid, state.force)
-    kicked = mid.motion._replace(v=twist[:, :3], w=at_most(twist[:, 3:], MAX_TURN / dt))
+    kicked = mid.motion._replace(v=twist[:, :3], w=twist[:, 3:])
     end = drift(bodies, kicked, dt / 2, model.topology.planar).end
     R = orthonormal(rotate(displacement[:, 3:], end.R))
     end = close(model, bodies, end._replace(p=end.p + displacement[:, :3], R=R))

@@ -196,8 +196,8 @@ def _free_diagonal(bodies: Bodies, block: Block) -> Array:
     angular = jnp.concatenate([angular, jnp.zeros(1, angular.dtype)])
 
     def one(J: Array, body: np.ndarray) -> Array:
-        push, turn = J[:, :3], J[:, 3:]
-        return linear[body] * dot(push, push) + angular[body] * dot(turn, turn)
+        along, about = J[:, :3], J[:, 3:]
+        return linear[body] * dot(along, along) + angular[body] * dot(about, about)
 
     return one(block.J_A, block.a) + one(block.J_B, block.b)
 

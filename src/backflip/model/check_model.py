@@ -57,7 +57,7 @@ def _check_bodies(model: Model, leaves: dict[str, np.ndarray]) -> None:
 
 
 def _check_inertia(body: str, I: np.ndarray) -> None:
-    who = f'check: model.inertia of body "{body}"'
+    who = f'model.inertia of body "{body}"'
     if np.abs(I - I.T).max() > ROUNDING * np.abs(I).max():
         fail(who, "it is not symmetric", "give a symmetric matrix")
     a, b, c = np.linalg.eigvalsh(I)

@@ -28,7 +28,7 @@ def check_names(kind: str, names: list[str], reserved: Iterable[str] = ()) -> No
         if name in reserved:
             fail(f'{kind} "{name}"', "this name is taken by the surroundings", "choose another name")
         if sum(isinstance(other, str) and other == name for other in names) > 1:
-            fail(f'{kind} "{name}"', "the name is used twice", "give every one its own name")
+            fail(f'{kind} "{name}"', "the name is used twice", "give every one its own name (name=...)")
 
 
 def check_known(who: str, what: str, name: object, known: Iterable[str]) -> None:

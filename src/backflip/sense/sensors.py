@@ -218,5 +218,4 @@ class Distance(_OfBody):
 
     def read(self, sight: Sight, leaves: Leaves) -> Array:
         """‖p_WP − target‖; 0 with gradient 0 where the two meet."""
-        point, _ = sight.point(sight.model.topology.body(self.body), leaves["position"])
-        return norm(point - leaves["target"])
+        return norm(sight.point(self.body, leaves["position"]).position - leaves["target"])

@@ -9,6 +9,7 @@ import pytest
 
 import backflip as bf
 from backflip.learn.nonfinite import NonFinite
+from backflip.learn.sensitivity import largest_singular_value
 
 DT, STEPS = 0.01, 20
 SCHEME = bf.Scheme(DT, bf.PGS(sweeps=8))
@@ -69,12 +70,43 @@ def test_a_gradient_that_breaks_is_dated(puck):
     # the root has no slope at 0, where the puck still is after step 4
     found = bf.health(ride(puck, lambda s: jnp.sqrt(s.p_WB[4, 0, 0] ** 2)), jnp.array(1.0), KEY)
     np.testing.assert_array_equal(np.isfinite(found.norm), np.arange(STEPS) > 4)
-    assert found.findings[0].startswith("the gradient is not finite before step 5: look for")
+    assert found.findings[0].startswith("the gradient is not finite from step 4 backwards: look for")
+
+
+def test_a_gradient_that_is_nan_at_every_step_is_not_taken_for_none(puck):
+    health = bf.health(ride(puck, lambda s: jnp.sqrt(s.p_WB[-1, 0, 0] ** 2)), jnp.array(1.0), KEY)
+    assert np.isnan(health.norm).all()
+    assert health.findings[0].startswith("the gradient is not finite from step 19 backwards: look for")
+    assert "root, a norm or a division at zero in the cost" in health.next_step
 
 
 def test_a_cost_that_does_not_look_is_told_so(puck):
-    found = bf.health(ride(puck, lambda s: 0 * jax.lax.stop_gradient(s.p_WB).sum()), jnp.array(1.0), KEY)
-    assert "no gradient came back" in found.findings[0]
+    health = bf.health(ride(puck, lambda s: 0 * jax.lax.stop_gradient(s.p_WB).sum()), jnp.array(1.0), KEY)
+    assert "no gradient came back" in health.findings[0] and not health.norm.any()
+
+
+def test_a_jacobian_that_is_not_finite_is_never_called_normal(puck):
+    usual = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0]), jnp.array(0.0), KEY)
+    growth = np.where(usual.sampled >= 7, np.nan, usual.growth)
+    broken = dataclasses.replace(usual, growth=growth)
+    assert broken.findings[0].startswith("the Jacobian of step 7 is not finite: look at the state before it")
+    assert "largest 1.01;" in broken.report()
+    assert "largest nan" in dataclasses.replace(usual, growth=np.nan * growth).report()
+
+
+def test_a_state_that_does_not_stay_finite_is_dated(puck):
+    def cost(gain, key):
+        us = jnp.where(jnp.arange(STEPS) == 6, jnp.nan, gain)[:, None]
+        return bf.rollout(SCHEME, puck, bf.rest(puck), us).last.v_WB[0, 0]
+
+    health = bf.health(cost, jnp.array(1.0), KEY)
+    assert health.findings[0].startswith("the state is not finite after step 6: ")
+    assert "time step" in health.next_step and health.fall is None
+
+
+def test_the_singular_value_of_a_step_from_nan_is_nan(puck):
+    lost = bf.replace(puck, bf.rest(puck), w_WB={"puck": jnp.full(3, jnp.nan)})
+    assert np.isnan(largest_singular_value(SCHEME, puck, lost, jnp.zeros(1))[0])
 
 
 @pytest.mark.parametrize(("max_torque", "share"), [(1e-3, 1.0), (1e3, 0.0)])

@@ -220,6 +220,17 @@ def test_fewer_readings_than_parameters_cannot_tell_them_all():
     assert found.condition == np.inf and found.hidden
 
 
+def test_a_derivative_that_is_not_finite_is_not_taken_for_a_parameter_that_shows_nothing():
+    J = np.where(np.arange(20)[:, None] == 3, np.nan, np.ones((20, 2)))
+    sure = certainty(("a", "b"), np.ones(2), np.ones(2), J, 1.0)
+    assert np.isnan(sure.error).all() and sure.hidden == ()
+    assert sure.findings == [
+        'no standard errors: the derivative of the readings is not finite for "a", "b"; '
+        "record shorter runs, or another motion"
+    ]
+    assert sure.findings[0] in sure.report()
+
+
 @pytest.mark.parametrize("loss", [bf.Huber(), bf.Cauchy()])
 def test_outliers_do_not_widen_the_standard_errors_of_a_robust_loss(loss):
     noise = np.random.default_rng(4).normal(size=400)

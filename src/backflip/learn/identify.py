@@ -25,7 +25,7 @@ from backflip.learn.residual_cost import ResidualCost, Square
 from backflip.learn.starts import spread_starts
 from backflip.model import Model
 from backflip.sense import observe
-from backflip.storage import Progress, Task
+from backflip.storage import Progress, Task, hold_folder, remove_checkpoints, remove_folder
 
 if TYPE_CHECKING:
     import optax
@@ -126,11 +126,9 @@ def identify(
     quality = search.quality(ending.state.free)
     sure = _certainty(problem, ending.state.free)
     sure = sure if quality.explained else sure.without_errors()
-    updates_done = _Updates(problem, search.optimizer, ending.state.first)
-    converged = bool(updates_done.stop_reason(ending.state, ending.rows))
-    stopped = ending.reason if converged or ending.state.done < updates else f"after all {updates} updates"
+    converged = bool(stop_reason(search.optimizer, ending.state, ending.rows))
     theta = layout.theta(ending.state.free)
-    return theta, Identified(result.rows, sure, quality, stopped, converged, tuple(result.costs))
+    return theta, Identified(result.rows, sure, quality, ending.reason, converged, tuple(result.costs))
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,16 @@ class _Search:
 
     def best_of(self, starts: list[Array]) -> _Result:
         """The start that ends with the lowest cost; one that explains the readings ends the search."""
-        result: _Result | None = None
+        if self.loop.folder is None:
+            return self._best_of(starts)
+        folder = Path(self.loop.folder)
+        with hold_folder(folder):
+            if not self.loop.resume:
+                _remove_searches(folder)
+            return self._best_of(starts)
+
+    def _best_of(self, starts: list[Array]) -> _Result:
+        best: tuple[Outcome, list[Row]] | None = None
         costs: list[float] = []
         refused: ValueError | None = None
         for s, free in enumerate(starts):
@@ -170,13 +177,13 @@ class _Search:
                 costs.append(np.inf)
                 continue
             costs.append(float(outcome.state.cost))
-            if result is None or costs[-1] < float(result.outcome.state.cost):
-                result = _Result(outcome, rows, costs)
+            if best is None or costs[-1] < float(best[0].state.cost):
+                best = outcome, rows
             if outcome.interrupted or (self.starts > 1 and self.quality(outcome.state.free).chi2 < GOOD):
                 break
-        if result is None:
+        if best is None:
             raise ValueError(str(refused)) from refused
-        return result
+        return _Result(*best, costs)
 
     def _through_horizons(self, s: int, free: Array) -> tuple[Outcome, list[Row]]:
         rows: list[Row] = []
@@ -187,8 +194,9 @@ class _Search:
                 problem = scaled(problem, free)
             except ValueError as error:
                 raise _CannotStart(str(error)) from error
-            state = begin(problem, self.optimizer, free)
-            outcome = self._loop_of(s, samples).run(_Updates(problem, self.optimizer, free), state)
+            state = begin(problem, self.optimizer, free, problem.data_digest())
+            updates = _Updates(problem, self.optimizer, state.first, state.digest)
+            outcome = self._loop_of(s, samples).run(updates, state)
             free = outcome.state.free
             rows += [self._marked(row, len(rows), s, samples) for row in outcome.rows]
             if outcome.interrupted:
@@ -199,7 +207,7 @@ class _Search:
     def _loop_of(self, s: int, samples: int) -> Loop:
         """The loop of one search, with a folder of its own where there are several."""
         if self._is_single:
-            return self.loop
+            return replace(self.loop, held=True)
         folder = None if self.loop.folder is None else Path(self.loop.folder)
         place = folder and folder / f"start-{s}" / f"samples-{samples}"
         label = f"{self.loop.label}, start {s + 1} of {self.starts}, {samples} samples"
@@ -238,8 +246,15 @@ class _Updates:
     optimizer: Any
     first: Array
     """(p,) free numbers it begins with"""
+    digest: Array
+    """(8,) of the data"""
 
     def check(self, state: SearchState, file: Path) -> None:
+        if not np.array_equal(state.digest, self.digest):
+            raise ValueError(
+                f"{file}: that search had other data (readings, controls, initial states or noise); resume "
+                "with the same, or choose a new folder"
+            )
         if not np.allclose(state.first, self.first, rtol=1e-4, atol=1e-6):
             layout = self.problem.layout
             theta = np.asarray(layout.flat(layout.theta(state.first)))
@@ -248,14 +263,7 @@ class _Updates:
             )
 
     def stop_reason(self, state: SearchState, rows: list[Row]) -> str:
-        if bool(state.ended):
-            return "at a minimum: the optimizer's steps and gains are below its tolerances"
-        costs = [row["cost"] for row in rows[-STALLED - 1 :]]
-        if is_first_order(self.optimizer) or len(costs) <= STALLED:
-            return ""
-        if all(before - after <= LITTLE * after for before, after in pairwise(costs)):
-            return f"no more gain: the last {STALLED} updates lowered the cost by less than {LITTLE:g} of it"
-        return ""
+        return stop_reason(self.optimizer, state, rows)
 
     def advance(self, state: SearchState, task: Task) -> tuple[SearchState, Row]:
         began = time.perf_counter()
@@ -267,6 +275,31 @@ class _Updates:
         seconds = round(time.perf_counter() - began, 4)
         task.advance(1, cost=cost, **{name: named[name] for name in layout.names[:SHOWN]})
         return after, {"update": int(state.done), "cost": cost, "seconds": seconds, **named}
+
+
+def stop_reason(optimizer: Any, state: SearchState, rows: list[Row]) -> str:
+    """Why a search is at its end, or "" while it is not."""
+    if bool(state.ended):
+        return "at a minimum: the optimizer's steps and gains are below its tolerances"
+    costs = [row["cost"] for row in rows[-STALLED - 1 :]]
+    if is_first_order(optimizer) or len(costs) <= STALLED:
+        return ""
+    if all(before - after <= LITTLE * after for before, after in pairwise(costs)):
+        return f"no more gain: the last {STALLED} updates lowered the cost by less than {LITTLE:g} of it"
+    return ""
+
+
+def _remove_searches(folder: Path) -> None:
+    """Remove the checkpoints of earlier searches, of one or of several starts and horizons."""
+    remove_checkpoints(folder)
+    for start in folder.glob("start-*"):
+        if start.is_symlink():
+            start.unlink()
+            continue
+        for stage in start.glob("samples-*"):
+            remove_folder(stage)
+        if start.is_dir() and not any(start.iterdir()):
+            start.rmdir()
 
 
 def _check_horizons(horizons: Sequence[int], samples: int) -> tuple[int, ...]:

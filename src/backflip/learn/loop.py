@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,6 +75,8 @@ class Loop:
     label: str = ""
     pause: float | None = None
     """[s] between checkpoints; None: PAUSE"""
+    held: bool = False
+    """whether the caller holds the folder already"""
 
     def __post_init__(self):
         if self.updates < 1:
@@ -98,7 +100,7 @@ class Loop:
             yield None, state, Logbook(None)
             return
         folder = Path(self.folder)
-        with hold_folder(folder):
+        with nullcontext() if self.held else hold_folder(folder):
             state = self._first_state(updates, folder, state)
             book = Logbook(folder, int(state.done))
             try:

@@ -156,7 +156,9 @@ def test_a_sensor_of_ones_own_says_which_of_its_numbers_are_angles():
 
 
 def test_a_sensor_that_says_too_much_of_its_angles_is_named():
-    with pytest.raises(ValueError, match=r"sensor Heading\(boat\): angles\(\) has 2 entries but its size\(\) is 1"):
+    with pytest.raises(
+        ValueError, match=r"sensor Heading\(boat\): angles\(\) has 2 entries but its size\(\) is 1"
+    ):
         angle_channels(boat(Heading("boat", count=2)))
 
 

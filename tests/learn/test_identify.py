@@ -225,8 +225,8 @@ def test_a_derivative_that_is_not_finite_is_not_taken_for_a_parameter_that_shows
     sure = certainty(("a", "b"), np.ones(2), np.ones(2), J, 1.0)
     assert np.isnan(sure.error).all() and sure.hidden == ()
     assert sure.findings == [
-        'no standard errors: the derivative of the readings is not finite for "a", "b"; '
-        "record shorter runs, or another motion"
+        "no standard errors: the derivative of the readings at the solution is not finite; record shorter "
+        "runs, or another motion"
     ]
     assert sure.findings[0] in sure.report()
 

@@ -75,7 +75,9 @@ def test_a_search_over_other_readings_is_refused(puck, readings, tmp_path, start
     search(puck, readings, tmp_path, starts=starts)
     _, log = search(puck, readings, tmp_path, starts=starts, updates=3, resume=True)
     assert np.isfinite(log.cost).all()
-    refused = r"checkpoint\.npz: that search had other data \(readings, controls, .* noise\); resume with the same"
+    refused = (
+        r"checkpoint\.npz: that search had other data \(readings, controls, .* noise\); resume with the same"
+    )
     for other in ({"readings": readings.at[3, 0].add(1e-3)}, {"noise": 0.02}):
         with pytest.raises(ValueError, match=refused):
             search(puck, folder=tmp_path, starts=starts, resume=True, **({"readings": readings} | other))

@@ -28,12 +28,16 @@ class Compass(bf.Sensor):
     def size(self, facts):
         return 1
 
+    def angles(self, facts):
+        return (True,)
+
     def leaves(self):
         return {"north": self.north}
 
     def read(self, sight, leaves):
         x, y, _ = sight.state.R_WB[sight.model.body(self.body)][:, 0]
-        return jnp.arctan2(y, x) - leaves["north"]
+        heading = jnp.arctan2(y, x) - leaves["north"]
+        return jnp.arctan2(jnp.sin(heading), jnp.cos(heading))
 
 
 def boat(*sensors) -> bf.Model:

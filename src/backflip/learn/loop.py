@@ -122,9 +122,9 @@ class Loop:
 
     def _go(self, updates: Updates, state: Any, folder: Path | None, book: Logbook, task: Task) -> Outcome:
         saved = time.perf_counter()
-        reason = updates.stop_reason(state, book.rows) or "all updates are done"
+        reason = self._stop_reason(updates, state, book.rows)
         try:
-            while int(state.done) < self.updates and not updates.stop_reason(state, book.rows):
+            while not reason:
                 after, row = updates.advance(state, task)
                 book.add(row)
                 # last: Ctrl-C while waiting for the figures does this update again, row and all
@@ -132,10 +132,9 @@ class Loop:
                 if folder and time.perf_counter() - saved > (PAUSE if self.pause is None else self.pause):
                     save_checkpoint(folder, state)
                     saved = time.perf_counter()
-                reason = updates.stop_reason(state, book.rows) or "all updates are done"
+                reason = self._stop_reason(updates, state, book.rows)
                 if self.until and self.until(row):
                     reason = "until(row) was true"
-                    break
         except KeyboardInterrupt:
             if folder:
                 save_checkpoint(folder, state)
@@ -145,3 +144,7 @@ class Loop:
         if folder:
             save_checkpoint(folder, state)
         return Outcome(state, book.rows, reason)
+
+    def _stop_reason(self, updates: Updates, state: Any, rows: list[Row]) -> str:
+        all_done = "all updates are done" if int(state.done) >= self.updates else ""
+        return updates.stop_reason(state, rows) or all_done

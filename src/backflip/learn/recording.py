@@ -27,8 +27,8 @@ class Recording(eqx.Module):
     averaged: tuple[int, ...] = eqx.field(static=True, default=())
     """channels that are means over the steps since the last sample, as an accelerometer's may be"""
     angles: tuple[int, ...] | None = eqx.field(static=True, default=None)
-    """channels that are angles [rad], and jump by 2π where they pass π: they are made continuous. None: those
-    of JointAngle sensors, where the model's sensors are what is compared"""
+    """channels that are angles [rad], and jump by 2π where they pass π: they are made continuous. None: what
+    `Sensor.angles` says, where the model's sensors are what is compared"""
 
     def __check_init__(self):
         if not isinstance(self.every, int) or self.every < 1:

@@ -21,7 +21,8 @@ SLACK = 0.5
 
 def angle_channels(model: Model) -> tuple[int, ...]:
     """Channels of observe(model) that are angles, as the sensors describe themselves."""
-    facts, wraps = model.topology, []
+    facts = model.topology
+    wraps: list[bool] = []
     for name, sensor, size in zip(facts.sensor_names, facts.sensors, reading_sizes(model), strict=True):
         own = sensor.angles(facts)
         if len(own) != size:

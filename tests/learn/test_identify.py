@@ -259,6 +259,19 @@ MISTAKES = {
     "no ease": (lambda: bf.levenberg_marquardt(ease=1.0), "ease is 1.0"),
     "prior of zero": (lambda: fit(GOOD, prior=0.0), "prior is 0.0"),
     "no updates": (lambda: fit(GOOD, updates=0), "at least 1"),
+    "half an update": (lambda: fit(GOOD, updates=2.5), "updates is 2.5; give a whole number"),
+    "starts by name": (lambda: fit(GOOD, starts="8"), "starts is '8'; give a whole number"),
+    "one horizon": (lambda: fit(GOOD, horizons=5), "horizons are 5; give growing whole numbers of up to 10"),
+    "half a horizon": (lambda: fit(GOOD, horizons=(2.5,)), "growing whole numbers"),
+    "horizon too far": (lambda: fit(GOOD, horizons=(5, 11)), "growing whole numbers of up to 10"),
+    "nothing in a horizon": (
+        lambda: fit(GOOD.at[:3].set(jnp.nan), horizons=(3,)), "first 3 samples.*missing.*longer first horizon",
+    ),
+    "one start for two runs": (
+        lambda: fit(bf.Recording(jnp.stack([GOOD, GOOD]), start=bf.rest(MODEL))),
+        r"start.*shape \(1, 3\).*2 runs.*one state for every run",
+    ),
+    "start of something else": (lambda: fit(bf.Recording(GOOD, start=(1, 2))), "start is a tuple; give a State"),
     "resume nowhere": (lambda: fit(GOOD, resume=True), "resume needs the folder"),
     "name of a figure": (
         lambda: fit(GOOD, {"cost": 1.0}, lambda t: MODEL), 'figure "cost".*another name',

@@ -1,5 +1,6 @@
 """System identification: find the parameters with which a simulation does what was observed."""
 
+import operator
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from backflip.dynamics import Scheme
 from backflip.learn.certainty import Certainty, certainty
 from backflip.learn.fit_quality import FitQuality, fit_quality
 from backflip.learn.least_squares import Problem, SearchState, advance, begin, is_first_order, look
-from backflip.learn.loop import Loop, Outcome, Row
+from backflip.learn.loop import Loop, Outcome, Row, check_count
 from backflip.learn.parameters import lay_out
 from backflip.learn.problem import check_functions, check_optimizer, make_problem, scaled
 from backflip.learn.recording import Recording, as_runs
@@ -108,16 +109,15 @@ def identify(
 
     Against local minima, `starts` searches from so many guesses around theta0, itself the first, until one
     explains the readings within their noise, and takes the best; `horizons` compares so many samples of every
-    run at first, such as (10, 30), and all at last. `updates` is for each of these searches. With `folder`
-    updates leave rows in log.jsonl and checkpoints, from which `resume` goes on.
+    run at first, such as (10, 30), and all at last. `updates` and `until`, which is given the row of each
+    update and may end a search, are for each of these searches. With `folder` updates leave rows in log.jsonl and checkpoints, from which `resume` goes on.
     """
     check_functions(scheme, theta_to_model)
     layout, free = lay_out(theta0)
     runs = as_runs(recorded)
     problem = make_problem(scheme, theta_to_model, layout, free, runs, sense, noise, cost, prior)
-    stages = _check_horizons(horizons, runs.observed.shape[1])
-    if starts < 1:
-        raise ValueError(f"identify: starts is {starts}; give at least 1")
+    stages = _check_horizons(horizons, np.isfinite(np.asarray(runs.observed)))
+    check_count("identify", "starts", starts)
     # every update is dear: none is done twice
     loop = Loop("identify", updates, folder, resume, until, progress, label, pause=0.0)
     search = _Search(problem, check_optimizer(optimizer), stages, loop, starts, noise is not None)
@@ -302,13 +302,23 @@ def _remove_searches(folder: Path) -> None:
             start.rmdir()
 
 
-def _check_horizons(horizons: Sequence[int], samples: int) -> tuple[int, ...]:
-    """Samples to compare in every stage; all of them at last."""
-    stages = (*horizons, samples)
-    growing = all(before < after for before, after in pairwise((0, *horizons)))
-    if not growing or stages[-1] < max(stages):
-        raise ValueError(f"identify: horizons are {tuple(horizons)}; give growing numbers of up to {samples}")
-    return stages if samples not in horizons else stages[:-1]
+def _check_horizons(horizons: Sequence[int], present: np.ndarray) -> tuple[int, ...]:
+    """Samples to compare in every stage, all of them at last; `present` is (runs, samples, channels)."""
+    samples = present.shape[1]
+    try:
+        stages = tuple(operator.index(horizon) for horizon in horizons)
+    except TypeError:
+        stages = (0,)
+    growing = all(before < after for before, after in pairwise((0, *stages)))
+    if not growing or max(stages, default=0) > samples:
+        raise ValueError(
+            f"identify: horizons are {horizons!r}; give growing whole numbers of up to {samples}"
+        )
+    if stages and not present[:, : stages[0]].any():
+        raise ValueError(
+            f"identify: of the first {stages[0]} samples every reading is missing; give a longer first horizon"
+        )
+    return stages if samples in stages else (*stages, samples)
 
 
 def _first_samples(problem: Problem, samples: int) -> Problem:

@@ -1,5 +1,6 @@
 """The loop that training and identification share: log, progress, checkpoints, resume, Ctrl-C."""
 
+import operator
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,6 +25,16 @@ PAUSE = 10.0
 """[s] between checkpoints"""
 
 Row = dict[str, Any]
+
+
+def check_count(who: str, name: str, value: Any) -> None:
+    """Raise ValueError where an argument is no whole number from 1 up."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise ValueError(f"{who}: {name} is {value!r}; give a whole number, at least 1")
 
 
 class State(Protocol):
@@ -79,8 +90,7 @@ class Loop:
     """whether the caller holds the folder already"""
 
     def __post_init__(self):
-        if self.updates < 1:
-            raise ValueError(f"{self.who}: updates is {self.updates}; give at least 1")
+        check_count(self.who, "updates", self.updates)
         if self.resume and self.folder is None:
             raise ValueError(
                 f"{self.who}: resume needs the folder of the run that was stopped; give folder=..."

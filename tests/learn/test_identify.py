@@ -265,13 +265,13 @@ MISTAKES = {
     "half a horizon": (lambda: fit(GOOD, horizons=(2.5,)), "growing whole numbers"),
     "horizon too far": (lambda: fit(GOOD, horizons=(5, 11)), "growing whole numbers of up to 10"),
     "nothing in a horizon": (
-        lambda: fit(GOOD.at[:3].set(jnp.nan), horizons=(3,)), "first 3 samples.*missing.*longer first horizon",
+        lambda: fit(GOOD.at[:3].set(jnp.nan), horizons=(3,)), "first 3 samples are all missing",
     ),
     "one start for two runs": (
         lambda: fit(bf.Recording(jnp.stack([GOOD, GOOD]), start=bf.rest(MODEL))),
         r"start.*shape \(1, 3\).*2 runs.*one state for every run",
     ),
-    "start of something else": (lambda: fit(bf.Recording(GOOD, start=(1, 2))), "start is a tuple; give a State"),
+    "start of something else": (lambda: fit(bf.Recording(GOOD, start=(1, 2))), "start is a tuple.*a State"),
     "resume nowhere": (lambda: fit(GOOD, resume=True), "resume needs the folder"),
     "name of a figure": (
         lambda: fit(GOOD, {"cost": 1.0}, lambda t: MODEL), 'figure "cost".*another name',

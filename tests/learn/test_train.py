@@ -118,7 +118,7 @@ def test_the_log_is_json_lines(whole):
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert rows == log.rows
     assert [row["update"] for row in rows] == list(range(UPDATES))
-    assert set(rows[0]) == {"update", "cost", "end", "norm", "seconds", "validation"}
+    assert set(rows[0]) == {"update", "simulations", "cost", "end", "norm", "seconds", "validation"}
     assert set(rows[1]) == set(rows[0]) - {"validation"}
     np.testing.assert_array_equal(log.column("end"), [row["end"] for row in rows])
 
@@ -138,8 +138,8 @@ def test_the_bar_shows_cost_norm_and_speed(puck, capsys):
         lambda policy, key: journey(puck, key)(policy), network(), robots=2, progress=progress, label="pucks"
     )
     assert set(progress.figures) == {"cost", "end", "norm", "robot-steps/s"}
-    told = capsys.readouterr().err
-    assert all(part in told for part in ("pucks", "1/1", "left", "cost", "norm", "robot-steps/s"))
+    shown = capsys.readouterr().err
+    assert all(part in shown for part in ("pucks", "1/1", "left", "cost", "norm", "robot-steps/s"))
 
 
 def kill_after(folder: Path, rows: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from backflip.learn.gradients import length
-from backflip.learn.loop import Loop, Row
+from backflip.learn.loop import Loop, Row, check_count
 from backflip.learn.nonfinite import NonFinite, locate_nonfinite
 from backflip.learn.probe import Probe, bare, probing
 from backflip.storage import Progress, Task
@@ -109,10 +109,10 @@ def train(
     import optax
 
     _check_arguments(cost, policy, key, optimizer)
+    check_count("train", "robots", robots)
     judges = max(robots, VALIDATION_ROBOTS) if validation_robots is None else validation_robots
-    counts = {"robots": robots, "validation_robots": judges, "validation_every": validation_every}
-    if wrong := [f"{name} is {count!r}" for name, count in counts.items() if not count >= 1]:
-        raise ValueError(f"train: {wrong[0]}; give at least 1")
+    check_count("train", "validation_robots", judges)
+    check_count("train", "validation_every", validation_every)
     loop = Loop("train", updates, folder, resume, until, progress, label)
     optimizer = optax.with_extra_args_support(optimizer)
     start = optimizer.init(eqx.filter(policy, eqx.is_inexact_array))

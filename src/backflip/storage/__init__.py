@@ -7,7 +7,7 @@ never knows physics, policies, what the figures mean
 """
 
 from backflip.storage.checkpoint import load_checkpoint, remove_checkpoints, save_checkpoint
-from backflip.storage.files import DamagedFile, clear_folder, hold_folder, write_atomically
+from backflip.storage.files import DamagedFile, clear_folder, hold_folder, remove_folder, write_atomically
 from backflip.storage.logbook import Logbook
 from backflip.storage.progress import Progress, Task
 from backflip.storage.weights import load_weights, save_weights
@@ -22,6 +22,7 @@ __all__ = [
     "load_checkpoint",
     "load_weights",
     "remove_checkpoints",
+    "remove_folder",
     "save_checkpoint",
     "save_weights",
     "write_atomically",

@@ -24,8 +24,8 @@ __version__ = "0.1.0"
 def _homes() -> dict[str, str]:
     """The module of every public name, as public.py says."""
     lines = ast.parse(files(__name__).joinpath("public.py").read_text(encoding="utf-8")).body
-    found = [line for line in lines if isinstance(line, ast.ImportFrom)]
-    return {alias.name: str(line.module) for line in found for alias in line.names if not alias.asname}
+    imports = [line for line in lines if isinstance(line, ast.ImportFrom)]
+    return {alias.name: str(line.module) for line in imports for alias in line.names if not alias.asname}
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ from backflip.learn import (
     train,
 )
 from backflip.learn.levenberg import levenberg_marquardt
-from backflip.model import Builder, JointKind, Model, Sensor, State, check, get, point, replace, rest
+from backflip.model import Builder, JointKind, Model, Sensor, State, check, get, joints, point, replace, rest
 from backflip.sense import (
     IMU,
     AngularVelocity,
@@ -123,6 +123,7 @@ __all__ = [
     "joint_error",
     "joint_positions",
     "joint_velocities",
+    "joints",
     "levenberg_marquardt",
     "load_weights",
     "momentum",

@@ -1,5 +1,6 @@
 """A joint from outside the package: a screw, described here alone, holds the laws that every joint holds."""
 
+import warnings
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -10,7 +11,8 @@ import pytest
 
 import backflip as bf
 from backflip.math import cross, dot
-from backflip.model.joints import Frames, moving, rotation_about_axis, turn_angle, turning
+
+Frames, moving, turning = bf.joints.Frames, bf.joints.moving, bf.joints.turning
 
 PITCH = 0.05
 """[m/rad]"""
@@ -25,6 +27,7 @@ class Screw(bf.JointKind):
     freedoms = 1
     axes = 1
     units = ("rad",)
+    wraps = False
     slides = True
 
     def free(self, at: Frames):
@@ -45,13 +48,13 @@ class Screw(bf.JointKind):
         return super().error(at) - moving(self.pitch * self.positions(at) * at.axis_A(2))
 
     def positions(self, at: Frames):
-        angle = turn_angle(dot(at.axis_A(1), at.axis_B(0)), dot(at.axis_A(0), at.axis_B(0)))
+        angle = bf.joints.turn_angle(dot(at.axis_A(1), at.axis_B(0)), dot(at.axis_A(0), at.axis_B(0)))
         # how far it has moved tells how often it has turned
         turned = dot(at.axis_A(2), at.apart) / self.pitch
         return (angle + 2 * np.pi * jnp.round((turned - angle) / (2 * np.pi)))[:, None]
 
     def motion(self, q):
-        return self.pitch * q[0] * jnp.eye(3, dtype=q.dtype)[2], rotation_about_axis(q[0], 2)
+        return self.pitch * q[0] * jnp.eye(3, dtype=q.dtype)[2], bf.joints.rotation_about_axis(q[0], 2)
 
     def velocity_product(self, at: Frames, rates):
         turn = rates * cross(at.w_A, at.axis_A(2))
@@ -164,4 +167,38 @@ def test_what_is_no_kind_of_joint_is_refused():
     b.add_body("nut", bf.Sphere(0.1))
     b.add_joint("odd", "world", "nut", "hinge", axes=((0, 0, 1),))
     with pytest.raises(ValueError, match=r"joint \"odd\": 'hinge' is not a kind of joint"):
+        b.build()
+
+
+def test_a_kind_that_counts_turns_may_have_limits_beyond_a_turn():
+    b = bf.Builder()
+    b.add_body("nut", bf.Sphere(0.1))
+    b.add_joint("thread", "world", "nut", Screw(PITCH), axes=((0, 0, 1),), limits=((-20.0, 0.0),))
+    model = b.build()
+    path = jax.jit(lambda: bf.rollout(SCHEME, model, bf.rest(model), steps=400))()
+    q = bf.joint_positions(model, path.last)["thread"]
+    np.testing.assert_allclose(q, -20.0, atol=2e-2)
+
+
+def test_a_screw_that_reaches_the_ground_it_ignores_is_warned_of():
+    def build(low: float) -> None:
+        b = bf.Builder()
+        b.add_ground()
+        b.add_body("nut", bf.Sphere(0.1), position=(0, 0, 1))
+        b.add_joint("thread", "world", "nut", Screw(PITCH), axes=((0, 0, 1),), limits=((low, 0.0),))
+        b.build()
+
+    with pytest.warns(UserWarning, match='"nut" hangs from the world by joint "thread" and so passes'):
+        build(-30.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build(-10.0)
+
+
+@pytest.mark.parametrize("pitch", [np.array([0.05]), [0.05]])
+def test_a_kind_that_cannot_be_hashed_is_refused(pitch):
+    b = bf.Builder()
+    b.add_body("nut", bf.Sphere(0.1))
+    b.add_joint("odd", "world", "nut", Screw(pitch), axes=((0, 0, 1),))
+    with pytest.raises(ValueError, match=r'joint "odd": .*frozen dataclass of plain values'):
         b.build()

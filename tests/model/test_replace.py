@@ -42,18 +42,22 @@ def rich() -> bf.Model:
     b.add_servo("rail", gain=5.0, max_velocity=1.0, max_torque=10.0)
     b.add_motor("hip", axis=1)
     b.add_force("ball", direction=(0, 0, 1), name="jet")
+    b.add_torque("ball", direction=(0, 0, 1), name="wheel")
+    b.add_body("bob", bf.Sphere(0.05), position=(9, 0, 2), collide=False)
+    b.add_ball_joint("wrist", "stone", "bob", position=(8, 0, 2))
+    b.add_hinge("one end", "world", "stone", position=(6, 0, 2), axis=(0, 1, 0), frequency=2.0)
     b.add_sensor(bf.IMU("cart"), bf.JointAngle("hip"))
     return b.build()
 
 
 PLACES = {
     "mass": "pole", "inertia": "pole",
-    "position": "pole", "rotation": "pole", "velocity": "pole", "spin": "pole",
+    "position": "stone", "rotation": "stone", "velocity": "pole", "spin": "pole",
     "density": "core", "friction": "cart", "restitution": "cart",
     "size": "core", "p_BS": "core", "R_BS": "core",
     "vertices": "stone", "p_AJ": "hip", "R_AJ": "hip", "p_BJ": "hip", "R_BJ": "hip",
     "stiffness": "hip", "damping": "rail", "neutral": "hip", "lower": "rail", "upper": "hip",
-    "ball_damping": "rope", "frequency": "rope", "damping_ratio": "rope",
+    "ball_damping": "wrist", "frequency": "rope", "damping_ratio": "rope",
     "gain": "rail", "max_velocity": "rail", "max_torque": "rail", "direction": "jet", "point": "jet",
 }  # fmt: skip
 
@@ -81,6 +85,15 @@ def test_sizes_are_given_as_the_shape_has_them(rich):
     np.testing.assert_allclose(changed.size[np.array([0, 1, 2])], [[1, 2, 3], [0.2, 0, 0], [0.3, 0.4, 0]])
 
 
+def test_one_limit_of_two_can_be_changed():
+    b = bf.Builder()
+    b.add_body("pole", bf.Sphere(0.1))
+    axes, limits = ((1, 0, 0), (0, 1, 0)), ((-1, 1), None)
+    b.add_universal("hip", "world", "pole", position=(0, 0, 1), axes=axes, limits=limits)
+    changed = bf.replace(b.build(), lower={"hip": (-0.5, 0)})
+    np.testing.assert_allclose(changed.lower, [-0.5, 0])
+
+
 def test_gravity_is_replaced_whole_and_sensors_by_their_leaves(rich):
     changed = bf.replace(rich, gravity=(0, 0, -1.6), sensors={"IMU(cart)": {"position": (0, 0, 0.1)}})
     np.testing.assert_allclose(changed.gravity, [0, 0, -1.6])
@@ -95,8 +108,8 @@ def test_indices_are_found_by_name(rich):
 
 def test_a_start_is_replaced_by_body(rich):
     state = bf.rest(rich)
-    pushed = bf.replace(rich, state, v_WB={"ball": (1, 2, 3)}, w_WB=jnp.ones((4, 3)))
-    np.testing.assert_allclose(pushed.v_WB, [[0, 0, 0], [0, 0, 0], [1, 2, 3], [0, 0, 0]])
+    pushed = bf.replace(rich, state, v_WB={"ball": (1, 2, 3)}, w_WB=jnp.ones((5, 3)))
+    np.testing.assert_allclose(pushed.v_WB[:4], [[0, 0, 0], [0, 0, 0], [1, 2, 3], [0, 0, 0]])
     assert pushed.w_WB.all() and pushed.p_WB is state.p_WB
 
 
@@ -117,7 +130,7 @@ MISTAKES = {
     ),
     "shape for a body": ({"mass": {"skin": 1}}, 'unknown body "skin"'),
     "shape": ({"mass": {"pole": (1, 2)}}, 'mass of "pole" has shape (2,) but needs ()'),
-    "whole": ({"mass": (1, 2)}, "mass has shape (2,) but needs (4,)"),
+    "whole": ({"mass": (1, 2)}, "mass has shape (2,) but needs (5,)"),
     "words": ({"mass": {"pole": "heavy"}}, "mass of \"pole\" is 'heavy'"),
     "two angles": ({"stiffness": {"hip": 1.0}}, 'stiffness of "hip" has shape () but needs (2,)'),
     "gravity": ({"gravity": {"pole": 1}}, "gravity belongs to no name"),
@@ -126,7 +139,12 @@ MISTAKES = {
     "no friction": ({"friction": {"skin": 1}}, 'shape "skin" was described without friction'),
     "not a servo": ({"gain": {"hip": 1}}, 'unknown servo "hip"; known are: rail'),
     "rigid": ({"frequency": {"hip": 1}}, 'joint "hip" is rigid'),
-    "no coordinate": ({"damping": {"rope": 1}}, 'joint "rope" has no coordinates'),
+    "no coordinate": ({"damping": {"wrist": 1}}, "no coordinates and so no damping; change its ball_damping"),
+    "a hinge's spin": ({"ball_damping": {"rail": 1}}, 'joint "rail" is a slider; change its damping'),
+    "soft spring": ({"stiffness": {"one end": 1}}, 'joint "one end" is soft and has no springs'),
+    "placed by a joint": ({"position": {"pole": (0, 0, 0)}}, 'body "pole" is placed by its joint "hip"'),
+    "no point": ({"point": {"wheel": (0, 0, 0)}}, 'torque "wheel" acts on all of its body'),
+    "no limits": ({"lower": {"one end": 1}}, 'joint "one end" has no limits to change'),
     "sensor leaf": ({"sensors": {"IMU(cart)": {"place": 1}}}, 'unknown leaf of sensor IMU(cart) "place"'),
 }
 

@@ -91,3 +91,28 @@ def test_what_is_no_sensor_and_names_used_twice_are_refused():
         boat(Compass("boat", name="c"), Compass("boat", name="c"))
     same = boat(Compass("boat"), Compass("boat", north=1.0))
     assert same.topology.sensor_names[1:] == ("Compass(boat)", "Compass(boat) 2")
+
+
+class Careless(bf.Sensor):
+    """Not a dataclass: two of them, of other bodies, would look the same."""
+
+    def __init__(self, body: str):
+        object.__setattr__(self, "body", body)
+        object.__setattr__(self, "name", None)
+
+    def check(self, facts):
+        facts.body(self.body)
+
+    def size(self, facts):
+        return 1
+
+    def read(self, sight, leaves):
+        return sight.state.p_WB[sight.model.body(self.body), :1]
+
+
+def test_a_sensor_that_cannot_be_told_from_others_is_refused():
+    b = bf.Builder()
+    b.add_body("ball", bf.Sphere(0.1))
+    b.add_sensor(Careless("ball"))
+    with pytest.raises(ValueError, match=r"sensor Careless.*frozen dataclass"):
+        b.build()

@@ -1,5 +1,6 @@
 """Everything that must hold, as rows: limits, servos, loop and soft joints, contacts."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -7,12 +8,13 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.contacts import Contacts, collide, tangents
+from backflip.dynamics.impact import impact
 from backflip.dynamics.joints import Joints, row_pair
 from backflip.dynamics.midstep import MidStep
 from backflip.dynamics.tree import delassus
 from backflip.math import cross, dot, norm, saturate
 from backflip.model import Bodies
-from backflip.solve import Delassus, Rows, impact, soften
+from backflip.solve import Delassus, Rows, soften
 
 
 class Block(NamedTuple):
@@ -61,8 +63,8 @@ def assemble(mid: MidStep, force: Array) -> System | None:
         return None
     moving = mid.motion._replace(v=mid.free[:, :3], w=mid.free[:, 3:])
     contacts = collide(mid.model, mid.bodies, moving, dt)
-    scalars = [limit_rows(mid), servo_rows(mid), held_rows(mid, "loop"), held_rows(mid, "soft")]
-    present = [bounded for bounded in scalars if bounded is not None]
+    makers = {"limit": limit_rows, "servo": servo_rows, "loop": loop_rows, "soft": soft_rows}
+    present = [makers[name](mid) for name, count in layout.blocks if count]
     blocks = [bounded.block for bounded in present]
     block = _concatenate(blocks if contacts is None else [*blocks, contact_rows(mid, contacts)])
     J = _dense(block, mid.bodies.mass)
@@ -82,11 +84,9 @@ def assemble(mid: MidStep, force: Array) -> System | None:
     return System(rows, A, J, block.lead_time)
 
 
-def limit_rows(mid: MidStep) -> Bounded | None:
+def limit_rows(mid: MidStep) -> Bounded:
     """Coordinates stopped at their limits, a row each: the gap is the smaller of q − lower and upper − q."""
     model, q = mid.model, mid.coordinates
-    if not model.topology.limits:
-        return None
     c = np.array(model.topology.limits, int)
     under, over = q.position[c] - model.lower[c], model.upper[c] - q.position[c]
     gap, sign = jnp.minimum(under, over), jnp.where(under < over, 1, -1).astype(under.dtype)
@@ -98,13 +98,11 @@ def limit_rows(mid: MidStep) -> Bounded | None:
     return Bounded(block, jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf))
 
 
-def servo_rows(mid: MidStep) -> Bounded | None:
+def servo_rows(mid: MidStep) -> Bounded:
     """Joint velocity gain · (u − position), at most max_velocity, reached within ± max_torque · dt."""
     model, q = mid.model, mid.coordinates
     facts = model.topology
     place = np.array(facts.of_kind("servo"), int)
-    if not len(place):
-        return None
     c = np.array([facts.actuators[i].index for i in place], int)
     wanted = saturate(model.gain * (mid.u[place] - q.position[c]), model.max_velocity)
     most = model.max_torque * mid.dt
@@ -113,26 +111,34 @@ def servo_rows(mid: MidStep) -> Bounded | None:
     return Bounded(block, -most, most)
 
 
-def held_rows(mid: MidStep, role: str) -> Bounded | None:
-    """Rows of the joints that are not part of the tree; the target of soft ones is their error, negative."""
+def loop_rows(mid: MidStep) -> Bounded:
+    """Rows of the joints that close loops."""
+    return _held_rows(mid, "loop", lambda joints: joints.bias(mid.dt))
+
+
+def soft_rows(mid: MidStep) -> Bounded:
+    """Rows of soft joints; their error, negative, becomes a target in `_soften`."""
+    return _held_rows(mid, "soft", lambda joints: -joints.error)
+
+
+def _held_rows(mid: MidStep, role: str, twist: Callable[[Joints], Array]) -> Bounded:
+    """Rows of all held twists of the joints of a role; targets are the parts of `twist` (k, 6) along them."""
     facts = mid.model.topology.joints
     blocks = []
     for joints in mid.joints.values():
         own = np.array([facts[j].role == role for j in joints.joint])
         if own.any():
-            blocks.append(_held_block(Joints._make(x[own] for x in joints), role, mid.dt))
-    if not blocks:
-        return None
+            some = Joints._make(x[own] for x in joints)
+            blocks.append(_held_block(some, twist(some)))
     block = _concatenate(blocks)
     infinite = jnp.full_like(block.target, jnp.inf)
     return Bounded(block, -infinite, infinite)
 
 
-def _held_block(joints: Joints, role: str, dt: float) -> Block:
+def _held_block(joints: Joints, twist: Array) -> Block:
     J_A, J_B = row_pair(joints, joints.held)
     count = joints.held.shape[-1]
-    wanted = joints.bias(dt) if role == "loop" else -joints.error
-    target = jnp.stack([dot(joints.held[..., k], wanted) for k in range(count)], -1).reshape(-1)
+    target = jnp.stack([dot(joints.held[..., k], twist) for k in range(count)], -1).reshape(-1)
     a, b = np.repeat(joints.a, count), np.repeat(joints.b, count)
     warm, redundant = jnp.ones(target.shape, bool), np.ones(len(a), bool)
     return Block(a, b, J_A, J_B, target, jnp.zeros_like(target), warm, redundant)
@@ -190,8 +196,8 @@ def _free_diagonal(bodies: Bodies, block: Block) -> Array:
     angular = jnp.concatenate([angular, jnp.zeros(1, angular.dtype)])
 
     def one(J: Array, body: np.ndarray) -> Array:
-        push, turn = J[:, :3], J[:, 3:]
-        return linear[body] * dot(push, push) + angular[body] * dot(turn, turn)
+        along, about = J[:, :3], J[:, 3:]
+        return linear[body] * dot(along, along) + angular[body] * dot(about, about)
 
     return one(block.J_A, block.a) + one(block.J_B, block.b)
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip.dynamics.impact import MIN_APPROACH_SPEED
 from backflip.dynamics.motion import Motion
 from backflip.math import cross, dot, matmul, matvec, rotate, safe_divide, unit
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
 from backflip.model.facts import PairGroup
-from backflip.solve.unilateral import MIN_APPROACH_SPEED
 
 IMPACT_ITERATIONS = 2
 """Newton steps towards the time of impact of curved shapes; the error squares with each."""
@@ -95,8 +95,8 @@ def _collide_group(
         lead_time = jnp.zeros_like(rate)
         hits = (rate < -MIN_APPROACH_SPEED) & (near.gap[:, 0] + h * rate < 0)
         for _ in range(IMPACT_ITERATIONS):
-            ahead = safe_divide(near.gap[:, 0], jnp.where(hits, rate, -1), MIN_APPROACH_SPEED)
-            lead_time = jnp.where(hits, jnp.clip(lead_time + ahead, -h, h), 0)
+            correction = safe_divide(near.gap[:, 0], jnp.where(hits, rate, -1), MIN_APPROACH_SPEED)
+            lead_time = jnp.where(hits, jnp.clip(lead_time + correction, -h, h), 0)
             near = _look(model, bodies, at, group, lead_time)
             rate = near.rate()[:, 0]
         near = near._replace(gap=near.gap + (rate * lead_time)[:, None])

@@ -150,7 +150,7 @@ def coordinate_rows(model: Model, joints: dict[JointKind, Joints]) -> Coordinate
 def row_pair(joints: Joints, twists: Array) -> tuple[Array, Array]:
     """J_A and J_B (k·f, 6) of rows that measure relative `twists` (k, 6, f) at the pivots."""
     f = jnp.swapaxes(twists, -1, -2)
-    push, turn = f[..., :3], f[..., 3:]
-    J_A = -jnp.concatenate([push, cross(joints.arm_A[:, None], push) + turn], -1)
-    J_B = jnp.concatenate([push, cross(joints.arm_B[:, None], push) + turn], -1)
+    linear, angular = f[..., :3], f[..., 3:]
+    J_A = -jnp.concatenate([linear, cross(joints.arm_A[:, None], linear) + angular], -1)
+    J_B = jnp.concatenate([linear, cross(joints.arm_B[:, None], linear) + angular], -1)
     return J_A.reshape(-1, 6), J_B.reshape(-1, 6)

@@ -35,14 +35,16 @@ def mid_step(model: Model, bodies: Bodies, start: Motion, u: Array, dt: float) -
     motion, L, precession = drift(bodies, start, dt / 2, model.topology.planar)
     joints = all_joints(model, bodies, motion, precession)
     coordinates = coordinate_rows(model, joints)
-    drag, effort = _springs(model, joints, dt)
-    branches = branches_of(model.topology, bodies, motion, inertias(bodies, motion.R), joints, drag, dt)
+    added_inertia, impulse = _springs(model, joints, dt)
+    branches = branches_of(
+        model.topology, bodies, motion, inertias(bodies, motion.R), joints, added_inertia, dt
+    )
     momentum = jnp.concatenate([bodies.mass[:, None] * motion.v, L], -1)
     momentum = momentum + dt * _wrenches(model, bodies, motion, coordinates, u)
     by_branch = [
-        effort[group.kind][joints[group.kind].at(group.joints)]
+        impulse[group.kind][joints[group.kind].at(group.joints)]
         if group.kind
-        else jnp.zeros(group.freedoms, u.dtype)
+        else jnp.zeros((len(group.bodies), group.freedoms), momentum.dtype)
         for group in model.topology.groups
     ]
     free = velocities(branches, momentum, by_branch)
@@ -58,29 +60,29 @@ def _springs(
     damper  −d q̇ after the step: stable however stiff
     """
     facts = model.topology
-    drag, effort = {}, {}
+    added_inertia, impulse = {}, {}
     for kind, group in joints.items():
         if kind.units:
             c = np.array([np.r_[facts.coordinates_of(j)] for j in group.joint])
             k, d, neutral = model.stiffness[c], model.damping[c], model.neutral[c]
-            drag[kind] = dt * d + dt * dt / 4 * k
-            effort[kind] = -dt * k * (group.position - neutral - dt / 4 * group.rate)
+            added_inertia[kind] = dt * d + dt * dt / 4 * k
+            impulse[kind] = -dt * k * (group.position - neutral - dt / 4 * group.rate)
         else:
-            drag[kind] = jnp.repeat(dt * model.ball_damping[group.joint][:, None], kind.freedoms, -1)
-            effort[kind] = jnp.zeros_like(drag[kind])
-    return drag, effort
+            added_inertia[kind] = jnp.repeat(dt * model.ball_damping[group.joint][:, None], kind.freedoms, -1)
+            impulse[kind] = jnp.zeros_like(added_inertia[kind])
+    return added_inertia, impulse
 
 
 def _wrenches(model: Model, bodies: Bodies, at: Motion, coordinates: Coordinates, u: Array) -> Array:
     """(n, 6) [N, N m] gravity, body forces and torques, and joint motors."""
     facts = model.topology
     wrench = jnp.concatenate([bodies.mass[:, None] * model.gravity, jnp.zeros_like(at.w)], -1)
-    on_body = [(i, a) for i, a in enumerate(facts.actuators) if a.kind in ("force", "torque")]
-    for k, (i, actuator) in enumerate(on_body):
+    for k, i in enumerate(facts.on_body):
+        actuator = facts.actuators[i]
         R = at.R[actuator.index]
-        push = matvec(R, u[i] * model.direction[k])
-        moment = cross(matvec(R, bodies.p_CF[k]), push)
-        pair = [push, moment] if actuator.kind == "force" else [jnp.zeros_like(push), push]
+        vector = matvec(R, u[i] * model.direction[k])
+        moment = cross(matvec(R, bodies.p_CF[k]), vector)
+        pair = [vector, moment] if actuator.kind == "force" else [jnp.zeros_like(vector), vector]
         wrench = wrench.at[actuator.index].add(jnp.concatenate(pair))
     for i in facts.of_kind("motor"):
         c = facts.actuators[i].index

@@ -50,7 +50,8 @@ MAX_TURN = np.pi / 2
 def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> State:
     """The state one `dt` later under controls u (controls,); pure and differentiable in every array.
 
-    Second order (Störmer-Verlet): all forces and rows act at mid-step poses.
+    Second order (Störmer-Verlet): all forces and rows act at mid-step poses. A body that spins by more than
+    MAX_TURN per step is slowed down to that, whatever joints and momentum say.
     """
     u = _check(model, state, u)
     dt = scheme.dt
@@ -84,7 +85,7 @@ def _check(model: Model, state: State, u: Array | None) -> Array:
     """u as an array, or an error with both shapes."""
     expect_state("step", model, state)
     count = model.controls
-    u = jnp.zeros(count, model.gravity.dtype) if u is None else jnp.asarray(u)
+    u = jnp.zeros(count, model.gravity.dtype) if u is None else jnp.asarray(u).astype(model.gravity.dtype)
     if jnp.shape(u) != (count,):
         raise ValueError(
             f"step: u has shape {jnp.shape(u)} but this model has {count} actuators: ({count},); "
@@ -115,9 +116,9 @@ def _impact_part(system: System, velocity: Array, impulse: Array) -> Array:
     which press all the time. Were it displaced too, a foot or a stop that is pressed would jump off.
     """
     rows, diagonal = system.rows, system.delassus.diagonal()
-    s = rows.layout.scalars
     uncoupled = (rows.target - velocity) / jnp.where(diagonal > rows.min_diagonal, diagonal, 1)
     over = impulse > jnp.maximum(uncoupled, smallest(impulse))
     part = jnp.where(over, jnp.maximum(uncoupled, 0) / jnp.where(over, impulse, 1), 1)
-    normal = jnp.repeat(part[s::3], 3)
-    return impulse * jnp.concatenate([part[:s], normal])
+    scalars, *patches = rows.layout.by_group(part)
+    normals = [jnp.repeat(patch[..., 0].reshape(-1), 3) for patch in patches]
+    return impulse * jnp.concatenate([scalars, *normals])

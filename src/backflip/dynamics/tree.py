@@ -1,9 +1,9 @@
 """Joints along the tree, solved exactly: articulated inertia in maximal coordinates.
 
-Every body hangs from its parent by V_b = X V_p + S q + c, with S what the joint leaves free and c what
-keeps it closed. Eliminating q from the leaves inwards (Featherstone's articulated bodies, Baraff 1996 in
-constraint form) gives in linear time the velocities nearest, in kinetic energy, to the free ones. Heavy
-loads at the end of long chains cost nothing extra. A wrench passes from child to parent as the same
+Every body hangs from its parent by V_b = X V_p + S q + c, with S what the joint leaves free, q its rates
+and c what keeps it closed. Eliminating q from the leaves inwards (Featherstone's articulated bodies, Baraff
+1996 in constraint form) gives in linear time the velocities nearest, in kinetic energy, to the free ones.
+Heavy loads at the end of long chains cost nothing extra. A wrench passes from child to parent as the same
 wrench, so both momenta are kept to rounding.
 """
 
@@ -33,9 +33,9 @@ class Branch(NamedTuple):
     """(k, 6, f)"""
     U: Array
     """(k, 6, f) articulated inertia times S"""
-    root: Array
+    whitener: Array
     D_inverse: Array
-    """(k, f, f) D⁻¹ = rootᵀ root"""
+    """(k, f, f) of D = Sᵀ U: D⁻¹ = whitenerᵀ whitener"""
     inertia: Array
     """(k, 6, 6) articulated"""
     bias: Array
@@ -49,37 +49,41 @@ class Branch(NamedTuple):
 
 def branches_of(
     facts: Topology, bodies: Bodies, at: Motion, inertia: Array, joints: dict[JointKind, Joints],
-    drag: dict[JointKind, Array], dt: float,
+    added_inertia: dict[JointKind, Array], dt: float,
 ) -> tuple[Branch, ...]:  # fmt: skip
     """Eliminate from the leaves inwards.
 
-    `inertia` (n, 3, 3) is in W; `drag` (k, f) by joint kind is what dampers add to it.
+    `inertia` (n, 3, 3) is in W; `added_inertia` (k, f) by joint kind is what springs and dampers add.
     """
     inertia = _spatial(bodies, inertia)
     branches = []
     for group in reversed(facts.groups):
         index, parents = np.array(group.bodies), np.array(group.parents)
-        S, bias, extra = _joint_of(group, at, joints, drag, dt)
+        S, bias, extra = _joint_of(group, at, joints, added_inertia, dt)
         here = inertia[index]
         if group.freedoms == 6:
             U, D = here, here
         else:
             U = matmul(here, S)
             D = matmul(transpose(S), U) + extra[..., None] * jnp.eye(S.shape[-1], dtype=U.dtype)
-        root = whiten(D) if D.shape[-1] else D
+        whitener = whiten(D) if D.shape[-1] else D
         apart = at.p[index] - jnp.where(parents[:, None] == WORLD, 0, at.p[parents])
-        branch = Branch(index, parents, apart, S, U, root, gram(transpose(root)), here, bias)
+        branch = Branch(index, parents, apart, S, U, whitener, gram(transpose(whitener)), here, bias)
         if branch.hung:
-            projected = here - gram(matmul(U, transpose(root))) if S.shape[-1] else here
+            projected = here - gram(matmul(U, transpose(whitener))) if S.shape[-1] else here
             inertia = inertia.at[parents].add(_carry_inertia(projected, apart))
         branches.append(branch)
     return tuple(reversed(branches))
 
 
 def _joint_of(
-    group: Group, at: Motion, joints: dict[JointKind, Joints], drag: dict[JointKind, Array], dt: float
+    group: Group,
+    at: Motion,
+    joints: dict[JointKind, Joints],
+    added_inertia: dict[JointKind, Array],
+    dt: float,
 ) -> tuple[Array, Array, Array]:
-    """S (k, 6, f), bias (k, 6) and drag (k, f) at the children's centres of mass."""
+    """S (k, 6, f), bias (k, 6) and added inertia (k, f) at the children's centres of mass."""
     index, count = np.array(group.bodies), len(group.bodies)
     dtype = at.p.dtype
     f = group.freedoms
@@ -93,7 +97,7 @@ def _joint_of(
     arm = at.p[index] - kind.pivot[place]
     columns = [sign * _shift(kind.free[place, :, k], arm) for k in range(f)]
     S = jnp.stack(columns, -1) if f else jnp.zeros((count, 6, 0), dtype)
-    return S, sign * _shift(kind.bias(dt)[place], arm), drag[group.kind][place]
+    return S, sign * _shift(kind.bias(dt)[place], arm), added_inertia[group.kind][place]
 
 
 def _shift(twist: Array, arm: Array) -> Array:
@@ -126,24 +130,24 @@ def _carry_inertia(I: Array, d: Array) -> Array:
     return jnp.concatenate([top, jnp.concatenate([transpose(B_moved), C_moved], -1)], -2)
 
 
-def velocities(branches: tuple[Branch, ...], momentum: Array, effort: list[Array]) -> Array:
-    """Twists (n, 6) for body momenta (n, 6), joints closed; `effort` (k, f) by branch: joint impulses."""
-    rates = []
-    for i, branch in reversed(list(enumerate(branches))):
+def velocities(branches: tuple[Branch, ...], momentum: Array, impulses: list[Array]) -> Array:
+    """Twists (n, 6) for body momenta (n, 6), joints closed; `impulses` (k, f) of the joints, by branch."""
+    responses = []
+    for branch, impulse in reversed(list(zip(branches, impulses, strict=True))):
         h = momentum[branch.bodies]
-        rate = matvec(branch.D_inverse, vecmat(h, branch.S) + effort[i])
+        response = matvec(branch.D_inverse, vecmat(h, branch.S) + impulse)
         if branch.hung:
-            q = rate - matvec(branch.D_inverse, vecmat(branch.bias, branch.U))
-            passed = h - matvec(branch.inertia, branch.bias) - matvec(branch.U, q)
+            rate = response - matvec(branch.D_inverse, vecmat(branch.bias, branch.U))
+            passed = h - matvec(branch.inertia, branch.bias) - matvec(branch.U, rate)
             momentum = momentum.at[branch.parents].add(_shift_wrench(passed, branch.apart))
-        rates.append(rate)
+        responses.append(response)
     twist = jnp.zeros_like(momentum)
-    for branch, rate in zip(branches, reversed(rates), strict=True):
+    for branch, response in zip(branches, reversed(responses), strict=True):
         carried = branch.bias
         if branch.hung:
             carried = carried + _shift(twist[branch.parents], branch.apart)
-        q = rate - matvec(branch.D_inverse, vecmat(carried, branch.U))
-        twist = twist.at[branch.bodies].set(carried + matvec(branch.S, q))
+        rate = response - matvec(branch.D_inverse, vecmat(carried, branch.U))
+        twist = twist.at[branch.bodies].set(carried + matvec(branch.S, rate))
     return twist
 
 
@@ -151,13 +155,13 @@ def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
     """Twists (r, n, 6) that impulses `wrench` (r, n, 6) cause with all joints holding: M⁻¹ wrench."""
     twist = jnp.zeros_like(wrench)
     for branch, impulse in zip(branches, _joint_impulses(branches, wrench), strict=True):
-        rate = matvec(branch.D_inverse, impulse)
+        response = matvec(branch.D_inverse, impulse)
         if not branch.hung:
-            here = matvec(branch.S, rate)
+            here = matvec(branch.S, response)
         else:
             carried = _shift(twist[:, branch.parents], branch.apart)
-            q = rate - matvec(branch.D_inverse, vecmat(carried, branch.U))
-            here = carried + matvec(branch.S, q)
+            rate = response - matvec(branch.D_inverse, vecmat(carried, branch.U))
+            here = carried + matvec(branch.S, rate)
         twist = twist.at[:, branch.bodies].set(here)
     return twist
 
@@ -165,10 +169,10 @@ def respond(branches: tuple[Branch, ...], wrench: Array) -> Array:
 def delassus(branches: tuple[Branch, ...], J: Array) -> Delassus:
     """J M⁻¹ Jᵀ with all joints holding, from the inward pass alone.
 
-    Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t = Σ |root t|², t (f,) the generalised impulse of a row
-    on a joint once all joints further out are eliminated.
+    Elimination factors M⁻¹ by branches: A = Σ tᵀ D⁻¹ t = Σ |whitener t|², t (f,) the generalised impulse of a
+    row on a joint once all joints further out are eliminated.
     """
-    factors = [matvec(b.root, t) for b, t in zip(branches, _joint_impulses(branches, J), strict=True)]
+    factors = [matvec(b.whitener, t) for b, t in zip(branches, _joint_impulses(branches, J), strict=True)]
     return Delassus(jnp.concatenate([x.reshape(J.shape[0], -1) for x in factors], -1))
 
 

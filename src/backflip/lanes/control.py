@@ -1,6 +1,6 @@
 """Loops and branches of a jaxpr: a scan written out or as a loop, a while loop, all branches of a cond.
 
-What is inside is translated by `inline`, which is inputs: translation calls this, and this calls translation.
+What is inside is translated by `inline`, an argument: translation calls this, and this calls translation.
 """
 
 from collections.abc import Callable, Sequence

@@ -100,7 +100,7 @@ def _far(piece: int, place: int) -> str:
 
 
 def _parts(functions: list[str], most: int) -> list[list[str]]:
-    """Functions in order, cut into at most so many count of about the same length, none of them short."""
+    """Functions in order, cut into at most so many parts of about the same length, none of them short."""
     total = sum(map(len, functions))
     count = max(1, min(most, total // SHORT))
     parts: list[list[str]] = [[]]

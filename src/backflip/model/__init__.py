@@ -6,6 +6,7 @@ may touch   math, lanes, solve, geometry
 never knows time, forces, solvers, what a sensor reads
 """
 
+from backflip.model import joints
 from backflip.model.bodies import Bodies, bodies_of
 from backflip.model.builder import Builder
 from backflip.model.check_model import check
@@ -38,6 +39,7 @@ __all__ = [
     "expect_model",
     "expect_state",
     "get",
+    "joints",
     "point",
     "replace",
     "rest",

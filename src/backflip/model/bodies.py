@@ -40,7 +40,7 @@ def bodies_of(model: Model) -> Bodies:
     mass, com, inertia = _add_up(model)
     # one more row for the world, whose frame is W itself: index −1 finds it
     shift = jnp.concatenate([com, jnp.zeros((1, 3), com.dtype)])
-    driven = [a.index for a in facts.actuators if a.kind in ("force", "torque")]
+    driven = [facts.actuators[i].index for i in facts.on_body]
     return Bodies(
         mass=mass,
         inertia=inertia,

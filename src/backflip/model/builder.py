@@ -6,7 +6,8 @@ from typing import TypedDict, Unpack
 from backflip.geometry import Plane, Shape
 from backflip.model.check import check_description, check_sensors
 from backflip.model.ground import warn_of_ignored_ground
-from backflip.model.joints import Ball, Fixed, Hinge, JointKind, Slider, Universal, holding
+from backflip.model.holds import holding
+from backflip.model.joints import Ball, Fixed, Hinge, JointKind, Slider, Universal
 from backflip.model.model import Model
 from backflip.model.notes import (
     ORIGIN,
@@ -281,10 +282,7 @@ class Builder:
         """Drive a joint to the angle in `u`: velocity gain·(u − angle), at most `max_velocity`,
         reached with at most `max_torque`. `gain` [1/s]; `axis` picks one of a universal joint's two."""
         name = joint if name is None else name
-        self._description.actuators.append(
-            ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque)
-        )
-        return name
+        return self._add_actuator(ActuatorNote(name, "servo", joint, axis, gain, max_velocity, max_torque))
 
     def add_motor(self, joint: str, *, axis: int = 0, name: str | None = None) -> str:
         """Apply the torque [N m] (hinge, universal) or force [N] (slider) in `u` across a joint."""
@@ -296,10 +294,7 @@ class Builder:
     ) -> str:
         """Push a body with u·`direction` [N] at `position`, both fixed in its frame."""
         name = f"{body} force" if name is None else name
-        self._description.actuators.append(
-            ActuatorNote(name, "force", body, direction=direction, point=position)
-        )
-        return name
+        return self._add_actuator(ActuatorNote(name, "force", body, direction=direction, point=position))
 
     def add_torque(self, body: str, *, direction: Numbers, name: str | None = None) -> str:
         """Twist a body with u·`direction` [N m], fixed in its frame."""

@@ -1,5 +1,7 @@
 """Everything a description can get wrong: a ValueError says who is at fault and what to do."""
 
+from dataclasses import fields, is_dataclass
+
 import numpy as np
 
 from backflip.model.check_bodies import check_body, check_shape
@@ -62,15 +64,27 @@ def check_sensors(facts: Topology) -> None:
             sensor.check(facts)
         except ValueError as error:
             raise ValueError(f"sensor {label}: {error}") from None
-        try:
-            hash(sensor)
-        except TypeError as error:
-            fail(f"sensor {label}", f"it cannot be hashed ({error})", "give it names, numbers and vectors")
+        if set(vars(sensor)) != {f.name for f in fields(sensor)} or not _hashable(sensor):
+            remedy = "make its class a frozen dataclass of names, numbers and vectors"
+            fail(f"sensor {label}", "it cannot be told from others", remedy)
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _check_kind(who: str, kind: JointKind) -> None:
     if not isinstance(kind, JointKind):
-        fail(who, f"{kind!r} is not a kind of joint", "give one such as Hinge(), or your own JointKind")
+        fail(who, f"{kind!r} is not a kind of joint", "give one such as bf.joints.Hinge()")
+    if not is_dataclass(kind) or not _hashable(kind):
+        remedy = "make its JointKind a frozen dataclass of plain values"
+        fail(who, f"{kind!r} cannot be told from others", remedy)
+    if kind.freedoms not in range(7):
+        fail(who, f"a {kind.name} joint has {kind.freedoms} freedoms", "give its JointKind 0 to 6")
     if len(kind.units) not in (0, kind.freedoms):
         fail(
             who,
@@ -107,6 +121,8 @@ def _check_joint(note: JointNote, known: set[str]) -> None:
     for value in note.neutral:
         check_number(who, "neutral", value)
     check_not_negative(who, "damping", note.ball_damping)
+    if note.ball_damping and (note.kind.slides or not note.kind.freedoms):
+        fail(who, f"a {note.kind.name} joint has no damping", "leave it out")
     _check_limits(who, note)
     if note.frequency is not None:
         check_positive(who, "frequency", note.frequency, "give a positive one in Hz, or None for rigid")
@@ -121,7 +137,7 @@ def _check_limits(who: str, note: JointNote) -> None:
         lo, hi = check_vector(who, "limits", limit, length=2)
         if lo > hi:
             fail(who, f"limits have lo {lo} > hi {hi}", "swap them")
-        if unit == "rad" and (lo < -np.pi or hi > np.pi):
+        if unit == "rad" and note.kind.wraps and (lo < -np.pi or hi > np.pi):
             fail(who, f"limits ({lo}, {hi}) reach beyond ±π", "angles are read from -π to π; narrow them")
 
 

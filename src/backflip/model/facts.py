@@ -150,8 +150,12 @@ class Topology:
 
     def body_force(self, name: str) -> int:
         """Place of a body force or torque among these, by name."""
-        on_body = [fact.name for fact in self.actuators if fact.kind in ("force", "torque")]
-        return index_of("body force", name, on_body)
+        return index_of("body force", name, [self.actuators[i].name for i in self.on_body])
+
+    @cached_property
+    def on_body(self) -> tuple[int, ...]:
+        """Body forces and torques, as places in `u`."""
+        return tuple(i for i, fact in enumerate(self.actuators) if fact.kind in ("force", "torque"))
 
     def sensor(self, name: str) -> int:
         """Index of a sensor by the key of its reading."""
@@ -190,6 +194,15 @@ class Topology:
             )
             for depth, kind in sorted(members, key=order)
         )
+
+    @cached_property
+    def roots(self) -> tuple[int, ...]:
+        """The root of every body's tree; −1 where it hangs from the world."""
+        root = {WORLD: WORLD}
+        for group in self.groups:
+            for body, parent in zip(group.bodies, group.parents, strict=True):
+                root[body] = root[parent] if group.kind else body
+        return tuple(root[b] for b in range(len(self.bodies)))
 
     @cached_property
     def joint_kinds(self) -> tuple[JointKind, ...]:

@@ -69,7 +69,8 @@ def place_of(facts: Topology, name: str, field: str, of: str) -> int | slice:
     if of == "coordinate":
         at = facts.coordinates_of(facts.joint(name))
         if at.start == at.stop:
-            raise ValueError(f'joint "{name}" has no coordinates and so no {field}')
+            other = "; change its ball_damping" if field == "damping" else ""
+            raise ValueError(f'joint "{name}" has no coordinates and so no {field}{other}')
         return at.start if at.stop == at.start + 1 else at
     find = {
         "body": facts.body, "shape": facts.shape, "joint": facts.joint,

@@ -3,16 +3,20 @@
 import warnings
 from collections.abc import Iterator
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from backflip.geometry import Shape, form_of
-from backflip.model.joints import Hinge, Slider
 from backflip.model.notes import WORLD_NAME, BodyNote, Description, JointNote, ShapeNote, rotation_matrix
+from backflip.model.pack import joint_frame
 
 DEEP = 0.05
 """How far into the ground is worth a warning, as a part of the shape's size."""
-ANGLES = 73
-"""Angles of a hinge that are tried."""
+SAMPLES = 25
+"""Positions of a coordinate that are tried."""
+FAR = 1e3
+"""[m] as far as a coordinate without limits is thought to go"""
 
 
 def warn_of_ignored_ground(description: Description) -> None:
@@ -55,20 +59,25 @@ def _reach(joint: JointNote, body: BodyNote, shape: ShapeNote, ground: ShapeNote
 
 
 def _lowest(joint: JointNote, points: np.ndarray, normal: np.ndarray) -> float:
-    """The smallest n · p of points (k, 3) about the pivot, over all that the joint allows."""
-    low, high = (-np.inf, np.inf) if not joint.limits or joint.limits[0] is None else joint.limits[0]
-    if isinstance(joint.kind, Slider):
-        axis = np.asarray(joint.axes[0], float) / np.linalg.norm(joint.axes[0])
-        climb = axis @ normal
-        travel = 0.0 if abs(climb) < 1e-6 else min(low * climb, high * climb)
-        return float(np.min(points @ normal) + travel)
-    if isinstance(joint.kind, Hinge):
-        axis = np.asarray(joint.axes[0], float) / np.linalg.norm(joint.axes[0])
-        angles = np.linspace(max(low, -np.pi), min(high, np.pi), ANGLES)
-        return min(float(np.min(points @ rotation_matrix(angle * axis).T @ normal)) for angle in angles)
-    if not joint.kind.freedoms:
+    """The least n · p of points (k, 3) about the pivot, over all that the joint allows."""
+    kind = joint.kind
+    if not kind.freedoms:
         return float(np.min(points @ normal))
-    return -float(np.max(np.linalg.norm(points, axis=1)))
+    if not kind.units:
+        return -np.inf if kind.slides else -float(np.max(np.linalg.norm(points, axis=1)))
+    R_WJ = joint_frame(joint)
+    p, R = (np.asarray(x) for x in jax.jit(jax.vmap(kind.motion))(jnp.asarray(_positions(joint))))
+    moved = p[:, None] + np.einsum("qij,kj->qki", R, points @ R_WJ)
+    return float(np.min(moved @ (R_WJ.T @ normal)))
+
+
+def _positions(joint: JointNote) -> np.ndarray:
+    """(m, c) coordinates all over what the limits allow."""
+    ranges = []
+    for limit, unit in zip(joint.limits, joint.kind.units, strict=True):
+        far = np.pi if unit == "rad" else FAR
+        ranges.append(np.linspace(*((-far, far) if limit is None else limit), SAMPLES))
+    return np.stack(np.meshgrid(*ranges), -1).reshape(-1, len(ranges))
 
 
 def _points(shape: Shape) -> tuple[np.ndarray, float]:

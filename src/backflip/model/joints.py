@@ -10,12 +10,6 @@ then spin, in W. Frames J of the joint ride on both bodies; where they agree eve
     ball        turn                             point
     fixed       nothing                          everything
 
-and in planar scenes, where y is held anyway:
-
-    hold x         move along z, turn about y    the line x = const through a point of B
-    hold z         move along x, turn about y    the line z = const through a point of B
-    hold rotation  move along x and z            orientation
-
 A new kind derives from JointKind, outside this package too, and is added by Builder.add_joint().
 """
 
@@ -28,6 +22,19 @@ import numpy as np
 from jax import Array
 
 from backflip.math import cross, dot, matmul, relative_rotation_vector
+
+__all__ = [
+    "Ball",
+    "Fixed",
+    "Frames",
+    "Hinge",
+    "Slider",
+    "Universal",
+    "moving",
+    "rotation_about_axis",
+    "turn_angle",
+    "turning",
+]
 
 Pose = tuple[Array, Array]
 """p (3,) and R (3, 3)"""
@@ -70,6 +77,8 @@ class JointKind(ABC):
     """axes in its description: the first becomes z of the joint frames, the second x"""
     units: ClassVar[tuple[str, ...]] = ()
     """[rad] or [m] of every coordinate that can be read, limited and driven: one for each freedom, or none"""
+    wraps: ClassVar[bool] = True
+    """whether angles are read from −π to π; a kind that counts turns says no"""
     slides: ClassVar[bool] = False
     """whether the origins of the two frames part; twists are then taken at that of B"""
 
@@ -140,11 +149,13 @@ def rotation_about_axis(angle: Array, axis: int) -> Array:
     return jnp.stack([jnp.stack(row) for row in entries])
 
 
-def _moves(at: Frames) -> list[Array]:
+def moves(at: Frames) -> list[Array]:
+    """The twists (k, 6) along the three axes of W."""
     return [moving(at.axis_W(i)) for i in range(3)]
 
 
-def _turns(at: Frames) -> list[Array]:
+def turns(at: Frames) -> list[Array]:
+    """The twists (k, 6) about the three axes of W."""
     return [turning(at.axis_W(i)) for i in range(3)]
 
 
@@ -166,7 +177,7 @@ class Hinge(JointKind):
         return [turning(at.axis_A(2))]
 
     def held(self, at: Frames) -> list[Array]:
-        return [*_moves(at), turning(at.axis_A(0)), turning(at.axis_A(1))]
+        return [*moves(at), turning(at.axis_A(0)), turning(at.axis_A(1))]
 
     def turn_error(self, at: Frames) -> Array:
         return cross(at.axis_A(2), at.axis_B(2))
@@ -200,7 +211,7 @@ class Slider(JointKind):
         return [moving(at.axis_A(2))]
 
     def held(self, at: Frames) -> list[Array]:
-        return [moving(at.axis_A(0)), moving(at.axis_A(1)), *_turns(at)]
+        return [moving(at.axis_A(0)), moving(at.axis_A(1)), *turns(at)]
 
     def turn_error(self, at: Frames) -> Array:
         return relative_rotation_vector(at.R_A, at.R_B)
@@ -235,7 +246,7 @@ class Universal(JointKind):
         return [turning(at.axis_A(2)), turning(at.axis_B(0))]
 
     def held(self, at: Frames) -> list[Array]:
-        return [*_moves(at), turning(cross(at.axis_A(2), at.axis_B(0)))]
+        return [*moves(at), turning(cross(at.axis_A(2), at.axis_B(0)))]
 
     def turn_error(self, at: Frames) -> Array:
         # d(z_A·x_B)/dt = −(z_A × x_B) · w_AB
@@ -262,10 +273,10 @@ class Ball(JointKind):
     freedoms = 3
 
     def free(self, at: Frames) -> list[Array]:
-        return _turns(at)
+        return turns(at)
 
     def held(self, at: Frames) -> list[Array]:
-        return _moves(at)
+        return moves(at)
 
     def turn_error(self, at: Frames) -> Array:
         return jnp.zeros_like(at.apart)
@@ -282,69 +293,10 @@ class Fixed(JointKind):
         return []
 
     def held(self, at: Frames) -> list[Array]:
-        return _moves(at) + _turns(at)
+        return moves(at) + turns(at)
 
     def turn_error(self, at: Frames) -> Array:
         return relative_rotation_vector(at.R_A, at.R_B)
 
     def mistake(self, axes: list[np.ndarray], planar: bool) -> Mistake | None:
         return None
-
-
-@dataclass(frozen=True)
-class Hold(JointKind):
-    """Holds "x", "z" or "rotation" of a body of a planar scene."""
-
-    what: str
-    freedoms = 2
-    slides = True
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"hold {self.what}"
-
-    def free(self, at: Frames) -> list[Array]:
-        moves, turns = _moves(at), _turns(at)
-        return {"x": [moves[2], turns[1]], "z": [moves[0], turns[1]], "rotation": [moves[0], moves[2]]}[
-            self.what
-        ]
-
-    def held(self, at: Frames) -> list[Array]:
-        moves, turns = _moves(at), _turns(at)
-        return {
-            "x": [moves[0], moves[1], turns[0], turns[2]],
-            "z": [moves[1], moves[2], turns[0], turns[2]],
-            "rotation": [moves[1], *turns],
-        }[self.what]
-
-    def turn_error(self, at: Frames) -> Array:
-        if self.what == "rotation":
-            return relative_rotation_vector(at.R_A, at.R_B)
-        return jnp.zeros_like(at.apart)
-
-    def mistake(self, axes: list[np.ndarray], planar: bool) -> Mistake | None:
-        if planar:
-            return None
-        remedy = "give Builder(planar=True), or use a hinge, slider or fixed joint"
-        return f"add_hold({self.what!r}) is for planar scenes", remedy
-
-
-Axis = tuple[float, float, float]
-
-_HOLDS: dict[tuple[str, ...], tuple[JointKind, tuple[Axis, ...]]] = {
-    ("x",): (Hold("x"), ()),
-    ("z",): (Hold("z"), ()),
-    ("rotation",): (Hold("rotation"), ()),
-    ("x", "z"): (Hinge(), ((0.0, 1.0, 0.0),)),
-    ("rotation", "x"): (Slider(), ((0.0, 0.0, 1.0),)),
-    ("rotation", "z"): (Slider(), ((1.0, 0.0, 0.0),)),
-    ("rotation", "x", "z"): (Fixed(), ()),
-}
-
-
-def holding(body: str, what: tuple[str, ...]) -> tuple[JointKind, tuple[Axis, ...]]:
-    """Kind and axes of the joint that holds these of the x, z and rotation of a body."""
-    key = tuple(sorted(what)) if all(isinstance(part, str) for part in what) else ()
-    if key not in _HOLDS:
-        raise ValueError(f'add_hold of body "{body}": {what!r}; give one or more of "x", "z", "rotation"')
-    return _HOLDS[key]

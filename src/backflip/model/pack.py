@@ -95,7 +95,7 @@ def _joint_leaves(description: Description) -> dict:
     frames = []
     for note in description.joints:
         p_WJ = np.asarray(pose[note.child][0] if note.position is None else note.position, float)
-        R_WJ = _joint_frame(note)
+        R_WJ = joint_frame(note)
         frames.append((*on(note.parent, p_WJ, R_WJ), *on(note.child, p_WJ, R_WJ)))
     p_AJ, R_AJ, p_BJ, R_BJ = zip(*frames, strict=True) if frames else ((), (), (), ())
     limits = [_given(limit, (0.0, 0.0)) for note in description.joints for limit in note.limits]
@@ -115,7 +115,7 @@ def _joint_leaves(description: Description) -> dict:
     }
 
 
-def _joint_frame(note: JointNote) -> np.ndarray:
+def joint_frame(note: JointNote) -> np.ndarray:
     """R_WJ with z along the first axis and x along the second, or any x at right angles to z."""
     if not note.axes:
         return np.eye(3)

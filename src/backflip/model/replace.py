@@ -26,8 +26,8 @@ def replace(model: Model, state: State | None = None, /, **changes: Any) -> Mode
     whole, `replace(model, gravity=g)`. Names are those of bodies for `mass`, of shapes for `friction`, `size`
     and `vertices` (corners of a hull), of joints for `stiffness`, `lower` and `upper` (limits), of servos for
     `gain`, of body forces for `direction`; `sensors={"IMU(torso)": {"position": p}}` for sensors. It works
-    under jit, vmap and grad. What would have no effect is refused, such as the friction of a shape that was
-    described without.
+    under jit, vmap and grad. A name for which a field has no effect is refused, such as the friction of a
+    shape that was described without.
     """
     if state is not None:
         expect_state("replace", model, state)
@@ -135,27 +135,83 @@ def _fitted(who: str, value: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def _refuse_what_has_no_effect(facts: Topology, field: str, name: str) -> None:
-    """Leaves that the step does not read for this name."""
-    if field in ("mass", "inertia"):
-        given = facts.mass_given if field == "mass" else facts.inertia_given
-        if not given[facts.body(name)]:
-            source = "the density of its shapes" if field == "mass" else "its shapes"
-            raise ValueError(
-                f'body "{name}" has its {field} from {source}; change these, or give add_body({field}=...)'
-            )
-    elif field == "density":
-        body = facts.shapes[facts.shape(name)].body
-        if body < 0 or facts.mass_given[body]:
-            owner = "the world" if body < 0 else f'body "{facts.bodies[body]}", whose mass is given'
-            raise ValueError(f'shape "{name}" is on {owner}: its density counts for nothing')
-    elif field in ("friction", "restitution"):
-        if not getattr(facts.shapes[facts.shape(name)], f"{field}_given"):
-            raise ValueError(
-                f'shape "{name}" was described without {field}, so that of what it touches counts; '
-                f"give add_shape({field}=...)"
-            )
-    elif field in ("lower", "upper"):
-        if not all(facts.joints[facts.joint(name)].limited):
-            raise ValueError(f'joint "{name}" has no limits to change; give limits=... when it is added')
-    elif field in ("frequency", "damping_ratio") and facts.joints[facts.joint(name)].role != "soft":
+    """Leaves that nothing reads for this name."""
+    refuse = {
+        "mass": _own_mass, "inertia": _own_mass, "density": _weighing,
+        "position": _root, "rotation": _root,
+        "friction": _material, "restitution": _material,
+        "stiffness": _sprung, "damping": _sprung, "neutral": _sprung, "ball_damping": _turning,
+        "lower": _limited, "upper": _limited, "frequency": _soft, "damping_ratio": _soft,
+        "point": _pushing,
+    }.get(field)  # fmt: skip
+    if refuse is not None:
+        refuse(facts, field, name)
+
+
+def _own_mass(facts: Topology, field: str, name: str) -> None:
+    given = facts.mass_given if field == "mass" else facts.inertia_given
+    if not given[facts.body(name)]:
+        source = "the density of its shapes" if field == "mass" else "its shapes"
+        raise ValueError(
+            f'body "{name}" has its {field} from {source}; change these, or give add_body({field}=...)'
+        )
+
+
+def _weighing(facts: Topology, field: str, name: str) -> None:
+    body = facts.shapes[facts.shape(name)].body
+    if body < 0 or facts.mass_given[body]:
+        owner = "the world" if body < 0 else f'body "{facts.bodies[body]}", whose mass is given'
+        raise ValueError(f'shape "{name}" is on {owner}: its density counts for nothing')
+
+
+def _root(facts: Topology, field: str, name: str) -> None:
+    body = facts.body(name)
+    hung = {
+        b: j for group in facts.groups if group.kind for b, j in zip(group.bodies, group.joints, strict=True)
+    }
+    if body in hung:
+        joint = facts.joints[hung[body]].name
+        raise ValueError(
+            f'body "{name}" is placed by its joint "{joint}"; change p_AJ, p_BJ, R_AJ or R_BJ of that, '
+            "or give rest() other positions"
+        )
+
+
+def _material(facts: Topology, field: str, name: str) -> None:
+    if not getattr(facts.shapes[facts.shape(name)], f"{field}_given"):
+        raise ValueError(
+            f'shape "{name}" was described without {field}, so that of what it touches counts; '
+            f"give add_shape({field}=...)"
+        )
+
+
+def _sprung(facts: Topology, field: str, name: str) -> None:
+    joint = facts.joints[facts.joint(name)]
+    if joint.role != "tree":
+        raise ValueError(
+            f'joint "{name}" {"is soft" if joint.role == "soft" else "closes a loop"} and has no springs'
+        )
+
+
+def _turning(facts: Topology, field: str, name: str) -> None:
+    kind = facts.joints[facts.joint(name)].kind
+    if kind.units:
+        raise ValueError(f'joint "{name}" is a {kind.name}; change its damping')
+    if not kind.freedoms:
+        raise ValueError(f'joint "{name}" is {kind.name} and does not turn')
+    _sprung(facts, field, name)
+
+
+def _limited(facts: Topology, field: str, name: str) -> None:
+    if not any(facts.joints[facts.joint(name)].limited):
+        raise ValueError(f'joint "{name}" has no limits to change; give limits=... when it is added')
+
+
+def _soft(facts: Topology, field: str, name: str) -> None:
+    if facts.joints[facts.joint(name)].role != "soft":
         raise ValueError(f'joint "{name}" is rigid; give frequency=... when it is added')
+
+
+def _pushing(facts: Topology, field: str, name: str) -> None:
+    if facts.actuators[facts.actuator(name)].kind == "torque":
+        raise ValueError(f'torque "{name}" acts on all of its body; it has no point')

@@ -109,11 +109,7 @@ def _spin(R: Array, dR: Array) -> Array:
 
 def _carried(model: Model, p_WB: Array, v: Array, w: Array) -> tuple[Array, Array]:
     """Velocities (n, 3) of bodies that move with the first of their tree, and relative to it as v and w."""
-    root: dict[int, int] = {}
-    for group in model.topology.groups:
-        for b, a, j in zip(group.bodies, group.parents, group.joints, strict=True):
-            root[b] = b if j < 0 else root.get(a, WORLD)
-    first = np.array([root[b] for b in range(len(root))], int)
+    first = np.array(model.topology.roots, int)
     loose = jnp.asarray(first != WORLD, v.dtype)[:, None]
     v_root, w_root = loose * model.velocity[first], loose * model.spin[first]
     return v + v_root + cross(w_root, p_WB - p_WB[first]), w + w_root

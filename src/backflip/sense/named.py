@@ -15,18 +15,19 @@ from backflip.sense.sight import Sight
 
 def joint_positions(model: Model, state: State) -> dict[str, Array]:
     """Angle [rad] or place [m] of every joint that has one, by name: (), or (2,) of a universal joint."""
+    expect_state("joint_positions", model, state)
     return _by_joint(model, _coordinates(model, state)[0])
 
 
 def joint_velocities(model: Model, state: State) -> dict[str, Array]:
     """Rate [rad/s] or [m/s] of every joint that has one, by name: (), or (2,) of a universal joint."""
+    expect_state("joint_velocities", model, state)
     return _by_joint(model, _coordinates(model, state)[1])
 
 
 @jax.jit
 @lanes.compile
 def _coordinates(model: Model, state: State) -> tuple[Array, Array]:
-    expect_state("joint_positions", model, state)
     return Sight(model, state).coordinates
 
 
@@ -43,6 +44,7 @@ def _by_joint(model: Model, values: Array) -> dict[str, Array]:
 
 def contact_force(model: Model, state: State, shape: str, other: str) -> Array:
     """Mean contact force (3,) [N] on a shape from another over the last step, in W."""
+    expect_state("contact_force", model, state)
     facts = model.topology
     pair = facts.shape(shape), facts.shape(other)
     if not {pair, pair[::-1]} & set(facts.pairs):
@@ -55,7 +57,6 @@ def contact_force(model: Model, state: State, shape: str, other: str) -> Array:
 
 @partial(jax.jit, static_argnums=(2, 3))
 def _force_between(model: Model, state: State, i: int, k: int) -> Array:
-    expect_state("contact_force", model, state)
     sight = Sight(model, state)
     first, second = contact_shapes(model)
     sign = np.where((first == k) & (second == i), 1.0, np.where((first == i) & (second == k), -1.0, 0.0))

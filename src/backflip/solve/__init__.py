@@ -15,7 +15,6 @@ from backflip.solve.pgs import PGS
 from backflip.solve.pyramid import Pyramid
 from backflip.solve.rows import Delassus, Rows, soften
 from backflip.solve.solver import Solver
-from backflip.solve.unilateral import Impact, impact
 
 __all__ = [
     "PGS",
@@ -23,7 +22,6 @@ __all__ = [
     "Delassus",
     "Friction",
     "Gradient",
-    "Impact",
     "Implicit",
     "InteriorPoint",
     "Layout",
@@ -31,6 +29,5 @@ __all__ = [
     "Rows",
     "Solver",
     "Unrolled",
-    "impact",
     "soften",
 ]

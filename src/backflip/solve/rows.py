@@ -55,6 +55,6 @@ def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float)
     frequency → ∞: γ → 0 and rate → 1/dt, a rigid row that corrects its error in one step.
     """
     omega = 2 * math.pi * frequency
-    # all divided by m
-    denominator = jnp.sqrt((2 * damping_ratio * omega) ** 2 + (dt * omega * omega) ** 2)
-    return A_diagonal / (dt * denominator), omega * omega / denominator
+    # d / (m ω), so that no square of ω leaves float32
+    d = jnp.sqrt((2 * damping_ratio) ** 2 + (dt * omega) ** 2)
+    return A_diagonal / (dt * omega * d), omega / d

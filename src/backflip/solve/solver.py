@@ -4,6 +4,7 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from backflip.solve.friction import Friction
@@ -42,7 +43,7 @@ class Solver(eqx.Module):
 def check_solver(solver: Solver, name: str, count: int) -> None:
     """An error that names what is wrong with a solver's fields."""
     own = type(solver).__name__
-    if not isinstance(count, int) or count < 1:
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
         raise ValueError(f"{own}: {name} is {count!r}; give a whole number of at least 1")
     if not isinstance(solver.friction, Friction):
         raise ValueError(f"{own}: friction is {solver.friction!r}; give Cone() or Pyramid()")

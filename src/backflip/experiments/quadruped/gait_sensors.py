@@ -226,8 +226,8 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     compared = [open_loop(out.parent, s) for s in range(SEEDS)]
     logs, policies, walks = {}, {}, {"gait-lifelike": measure(setup, compared)}
     result: dict[str, Any] = {
-        "gait_lifelike": _told(walks["gait-lifelike"]),
-        "trot": _told(measure(setup, [policy_of("clock", seed)])),
+        "gait_lifelike": _summary(walks["gait-lifelike"]),
+        "trot": _summary(measure(setup, [policy_of("clock", seed)])),
     }
     for kind in KINDS:
         trained = train_seeds(
@@ -237,8 +237,8 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
         walks[kind] = measure(setup, policies[kind])
         for s, policy in enumerate(policies[kind], seed):
             bf.save_weights(out / f"{kind}-{s}.npz", policy)
-        result[kind] = _told(walks[kind]) | {
-            "at_quarter_step": _told(measure(setup, policies[kind], fine=True)),
+        result[kind] = _summary(walks[kind]) | {
+            "at_quarter_step": _summary(measure(setup, policies[kind], fine=True)),
             "audits": [a._asdict() for a in audits_of(setup, policies[kind])],
             "seconds_per_update": seconds_per_update(logs[kind]),
         }
@@ -250,7 +250,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     return {"evaluations": evaluations, "error": float(np.median(falls)), **result, "files": files}
 
 
-def _told(some: list[Measured]) -> dict[str, Any]:
+def _summary(some: list[Measured]) -> dict[str, Any]:
     return {
         "falls": [m.falls for m in some],
         "speeds": [float(np.median(m.speeds)) for m in some],

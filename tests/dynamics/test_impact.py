@@ -4,8 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from backflip.solve import impact
-from backflip.solve.unilateral import BAUMGARTE, MAX_CORRECTION_SPEED, SLOP
+from backflip.dynamics.impact import BAUMGARTE, MAX_CORRECTION_SPEED, SLOP, impact
 
 DT = 0.01
 

@@ -63,7 +63,7 @@ def _measured(facts: Topology, field: str, name: str, value: Array) -> Array:
     """Of a size, the numbers the shape uses: () of a sphere, (2,) of a capsule."""
     if field != "size":
         return value
-    count = facts.shapes[facts.shape(name)].measures
+    count = facts.shapes[facts.shape(name)].kind.measures
     return value[0] if count == 1 else value[:count]
 
 
@@ -115,7 +115,7 @@ def _put(facts: Topology, name: str, entry: Field, leaf: Array, values: Mapping[
 
 def _padded(facts: Topology, shape: str, value: Any, dtype: Any) -> Array:
     """The three numbers of a size from those that the shape uses: () for a sphere, (2,) for a capsule."""
-    count = facts.shapes[facts.shape(shape)].measures
+    count = facts.shapes[facts.shape(shape)].kind.measures
     own = _fitted(f'size of "{shape}"', value, () if count == 1 else (count,), dtype)
     return jnp.pad(jnp.atleast_1d(own), (0, 3 - count))
 

@@ -17,7 +17,7 @@ from backflip.dynamics.measure import (
     servo_torque,
     total_mass,
 )
-from backflip.dynamics.step import Scheme, step, warn_of_spin
+from backflip.dynamics.step import Scheme, step, warn_of_speed
 
 __all__ = [
     "Scheme",
@@ -31,5 +31,5 @@ __all__ = [
     "servo_torque",
     "step",
     "total_mass",
-    "warn_of_spin",
+    "warn_of_speed",
 ]

@@ -43,6 +43,8 @@ class Scheme(eqx.Module):
 
 MAX_TURN = np.pi / 2
 """[rad] that a body may turn in a step; a faster spin is cut to that when the step begins"""
+FAR = 10.0
+"""[m] per step beyond which jointed bodies that hit something may end in NaN"""
 
 
 @jax.jit
@@ -69,16 +71,24 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     return State(end.p, end.R, end.v, end.w, a, dw, force)
 
 
-def warn_of_spin(scheme: Scheme, model: Model, state: State) -> None:
-    """Warn of a state, where its numbers are known, in which a body spins faster than a step can follow."""
-    if isinstance(state.w_WB, jax.core.Tracer):
+def warn_of_speed(scheme: Scheme, model: Model, state: State) -> None:
+    """Warn of a state, where its numbers are known, in which a body moves faster than a step can follow."""
+    if isinstance(state.w_WB, jax.core.Tracer) or isinstance(state.v_WB, jax.core.Tracer):
         return
-    speed = np.linalg.norm(np.asarray(state.w_WB), axis=-1)
-    if np.any(speed > MAX_TURN / scheme.dt):
+    spin, speed = (np.linalg.norm(np.asarray(x), axis=-1) for x in (state.w_WB, state.v_WB))
+    names, dt = model.topology.bodies, scheme.dt
+    if np.any(spin > MAX_TURN / dt):
+        body = int(np.argmax(spin))
+        warnings.warn(
+            f'body "{names[body]}" spins at {spin[body]:.3g} rad/s, more than a quarter turn per step of '
+            f"{dt:g} s, and is slowed down to that; take a smaller dt",
+            stacklevel=3,
+        )
+    if np.any(speed > FAR / dt):
         body = int(np.argmax(speed))
         warnings.warn(
-            f'body "{model.topology.bodies[body]}" spins at {speed[body]:.3g} rad/s, more than a quarter '
-            f"turn per step of {scheme.dt:g} s, and is slowed down to that; take a smaller dt",
+            f'body "{names[body]}" moves {speed[body] * dt:.3g} m per step; where it is jointed or hits '
+            "something, what follows may be nonsense; take a smaller dt",
             stacklevel=3,
         )
 

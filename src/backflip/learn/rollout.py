@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.dynamics import Scheme, step, warn_of_spin
+from backflip.dynamics import Scheme, step, warn_of_speed
 from backflip.learn.gradients import Hook
 from backflip.learn.probe import begin, show
 from backflip.model import Model, State, expect_state
@@ -69,7 +69,7 @@ def rollout(
     inner workings are recomputed, and so are the states of steps beyond.
     """
     _check_arguments(scheme, model, state, policy)
-    warn_of_spin(scheme, model, state)
+    warn_of_speed(scheme, model, state)
     if policy is None or callable(policy):
         steps, controls = _check_steps(steps), None
     else:

@@ -1,5 +1,7 @@
 """Rotation matrices: turning, repairing and comparing them, without trigonometry where it can be had."""
 
+import math
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -10,10 +12,11 @@ def rotation_about(turn: Array) -> Array:
     """The rotation by |turn| [rad] about the direction of `turn` (..., 3).
 
     Cayley's map of a vector stretched so that its angle is right: tan(θ/2)/(θ/2) = 1 + θ²/12 + θ⁴/120 + …
-    Smooth everywhere, exactly orthogonal; the angle is right to 9e-4 θ⁷.
+    Exactly orthogonal; the angle is right to 9e-4 θ⁷. Beyond half a turn it is some rotation, and finite.
     """
     theta2 = dot(turn, turn)
-    stretch = 1 + theta2 * (1 / 12 + theta2 * (1 / 120))
+    bounded = jnp.minimum(theta2, math.pi**2)
+    stretch = 1 + bounded * (1 / 12 + bounded * (1 / 120))
     a = turn * stretch[..., None]
     # cay(a) = I + (â + â²/2) / (1 + |a|²/4),  â² = a aᵀ − |a|² I
     a2 = (theta2 * stretch * stretch)[..., None, None]

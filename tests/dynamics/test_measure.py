@@ -8,6 +8,10 @@ import pytest
 
 import backflip as bf
 from backflip import robots
+from backflip.dynamics.contacts import collide, contacts_of_poses
+from backflip.dynamics.motion import Motion
+from backflip.geometry import PAIRS, Pair
+from backflip.model import bodies_of
 
 SCHEME = bf.Scheme(0.01, bf.PGS(sweeps=20))
 
@@ -54,3 +58,33 @@ def test_a_model_without_servos_has_no_torque_and_one_without_shapes_no_penetrat
     state = bf.rest(model)
     assert bf.servo_torque(model, state).shape == (0,) and bf.servo_power(model, state, state).shape == (0,)
     assert bf.penetration(model, state) == 0
+
+
+def overlapping_balls() -> bf.Model:
+    b = bf.Builder()
+    b.add_body("a", bf.Sphere(0.2))
+    b.add_body("b", bf.Sphere(0.2), position=(0.395, 0, 0))
+    return b.build()
+
+
+def test_poses_are_looked_at_once_where_nothing_moves(monkeypatch):
+    looks = []
+    balls = (bf.Sphere, bf.Sphere)
+    normal = PAIRS[balls]
+    monkeypatch.setitem(PAIRS, balls, Pair(lambda *x: looks.append(1) or normal.collide(*x), 1))
+    model = overlapping_balls()
+    state = bf.rest(model)
+    looks.clear()
+    jax.eval_shape(bf.penetration, model, state)
+    jax.eval_shape(lambda state: bf.contact_force(model, state, "a", "b"), state)
+    assert len(looks) == 2
+
+
+def test_contacts_of_poses_are_those_of_bodies_that_do_not_move():
+    model = overlapping_balls()
+    state, bodies = bf.rest(model), bodies_of(model)
+    zero = jnp.zeros_like(state.v_WB)
+    moving = collide(model, bodies, Motion(state.p_WB, state.R_WB, zero, zero), 1.0)
+    poses = contacts_of_poses(model, bodies, state.p_WB, state.R_WB)
+    for a, b in zip(moving, poses, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-15)

@@ -171,3 +171,14 @@ def test_a_mesh_with_a_notch_becomes_hulls_that_fill_it():
 def test_a_mesh_that_is_not_there_is_refused_by_name():
     with pytest.raises(ValueError, match=r"nothing\.obj"):
         hulls_of_mesh("nothing.obj")
+
+
+def test_a_hull_is_not_smaller_than_what_float32_can_weigh():
+    cloud = np.random.default_rng(0).random((8, 3))
+    for size in (cloud * 1e-8, cloud * [1e-5, 5e-7, 1e-5]):
+        with pytest.raises(ValueError, match=r"its points span .* along [xyz]; give .* at least 1e-06"):
+            Hull(size).check()
+    small = Hull(cloud * 2e-6)
+    small.check()
+    inertia = Hull.bulk(form_of(small, "float32")).inertia
+    assert (np.linalg.eigvalsh(np.asarray(inertia, float)) > 0).all()

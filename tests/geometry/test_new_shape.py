@@ -1,6 +1,8 @@
 """A shape from outside the package: an ellipsoid, described here, collides, rolls, weighs and is drawn."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 import backflip as bf
 from backflip import lanes
-from backflip.geometry import KINDS, Bulk, Polytope, Shape, form_of, pair_of
+from backflip.geometry import KINDS, Bulk, Polytope, Shape, form_of, kind_order, pair_of
 from backflip.model import bodies_of
 
 N = 60
@@ -268,4 +270,116 @@ def test_a_shape_that_does_not_say_how_far_it_reaches_is_refused_by_name():
     b.add_ground()
     b.add_body("fog", Fog(0.1), mass=1.0, inertia=(1, 1, 1), position=(0, 0, 1))
     with pytest.raises(ValueError, match='"fog" does not say how far it reaches'):
+        b.build()
+
+
+def test_a_general_pair_gives_one_contact_and_a_half_space_those_of_a_plane():
+    assert pair_of(Ellipsoid, Ellipsoid).count == pair_of(bf.Box, Ellipsoid).count == 1
+    assert pair_of(Floor, bf.Box) is pair_of(bf.Plane, bf.Box)
+
+
+@dataclass(frozen=True)
+class Floor(bf.Shape):
+    """A half-space from outside."""
+
+    endless: ClassVar[bool] = True
+    measures: ClassVar[int] = 0
+
+    def pack(self):
+        return (0.0, 0.0, 0.0)
+
+
+def test_an_endless_shape_from_outside_carries_a_sphere():
+    b = bf.Builder()
+    b.add_shape("world", Floor(), name="floor")
+    b.add_body("ball", bf.Sphere(0.1), position=(0, 0, 0.1))
+    model = b.build()
+    states = settle(model, bf.rest(model), 20)
+    np.testing.assert_allclose(states.p_WB[-1, 0], [0, 0, 0.1], atol=1e-4)
+
+
+def test_endless_kinds_come_first_and_known_kinds_stay_in_order():
+    assert sorted([Ellipsoid, *reversed(KINDS), Floor], key=kind_order) == [
+        bf.Plane, Floor, bf.Sphere, bf.Capsule, bf.Box, bf.Cylinder, bf.Hull, Ellipsoid
+    ]  # fmt: skip
+
+
+def test_a_pair_that_cannot_be_names_its_kinds():
+    with pytest.raises(ValueError, match="a plane and a floor: two endless shapes never touch"):
+        pair_of(bf.Plane, Floor)
+    with pytest.raises(ValueError, match=r"a sphere and a floor: .*; give the floor first"):
+        pair_of(bf.Sphere, Floor)
+
+
+@dataclass(frozen=True)
+class Drop(bf.Shape):
+    """A ball of `radius`; its other number, `shift`, may be 0 and negative."""
+
+    shift: float
+    radius: float
+    measures: ClassVar[int] = 2
+
+    def pack(self):
+        return (self.shift, self.radius, 0.0)
+
+    def check(self):
+        if self.radius <= 0:
+            raise ValueError(f"radius is {self.radius}; give a positive length")
+
+    @classmethod
+    def bulk(cls, form):
+        return bf.Sphere.bulk(form[1:])
+
+    @classmethod
+    def support(cls, form, n):
+        return form[1] * n
+
+
+def test_a_size_that_holds_a_zero_is_read_replaced_and_checked():
+    b = bf.Builder()
+    b.add_body("drop", Drop(0.0, 0.2))
+    model = b.build()
+    bf.check(model)
+    np.testing.assert_allclose(bf.get(model, "size", "drop"), [0, 0.2])
+    changed = bf.replace(model, size={"drop": (-0.1, 0.3)})
+    np.testing.assert_allclose(changed.size, [[-0.1, 0.3, 0]])
+    bf.check(changed)
+
+
+def test_a_positive_size_is_demanded_where_a_shape_has_no_check_of_its_own():
+    b = bf.Builder()
+    b.add_body("can", bf.Cylinder(0.1, 0.2))
+    with pytest.raises(ValueError, match='size of shape "can" is 0; give positive lengths'):
+        bf.check(bf.replace(b.build(), size={"can": (0.1, 0.0)}))
+
+
+def test_what_a_shape_has_stored_about_itself_is_no_number_of_it():
+    @dataclass(frozen=True)
+    class Ball(Drop):
+        check = bf.Shape.check
+
+        @cached_property
+        def name(self) -> str:
+            return "ball"
+
+    shape = Ball(0.1, 0.2)
+    assert shape.name == "ball"
+    shape.check()
+
+
+@pytest.mark.parametrize(
+    "packed, measures, mistake",
+    [
+        ((0.1, 0.1), 2, r"pack\(\) is \(0.1, 0.1\); give 3 finite numbers"),
+        ((0.1, np.nan, 0.0), 2, r"pack\(\) is .*nan.*; give 3 finite numbers"),
+        ("abc", 2, r"pack\(\) is 'abc'; give 3 finite numbers"),
+        ((0.1, 0.1, 0.1), 2, r"pack\(\) is .* but its class has measures = 2; give 0 for the rest"),
+        ((0.1, 0.1, 0.1), 4, r"its class has measures = 4; give 0, 1, 2 or 3"),
+    ],
+)
+def test_a_size_that_is_not_three_numbers_is_refused_by_name(packed, measures, mistake):
+    kind = type("Odd", (Drop,), {"pack": lambda self: packed, "measures": measures})
+    b = bf.Builder()
+    b.add_body("drop", kind(0.1, 0.1))
+    with pytest.raises(ValueError, match=f'shape "drop": {mistake}'):
         b.build()

@@ -1,5 +1,7 @@
 """A fit says how well it explains the readings, and is not confident where it is wrong."""
 
+from dataclasses import dataclass
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 import backflip as bf
-from backflip.learn.angles import made_continuous, nearest_turn
+from backflip.learn.angles import angle_channels, made_continuous, nearest_turn
 from backflip.learn.fit_quality import fit_quality
 from backflip.learn.recording import as_runs
 
@@ -103,6 +105,61 @@ def test_an_angle_that_passes_pi_is_a_turn_that_goes_on(rotor):
     with pytest.warns(UserWarning, match="angle passes π: channel 1 of run 0 jumps at sample"):
         theta, log = bf.identify(scheme, to_model, bf.bounds.positive(0.6), recorded, progress=QUIET)
     assert float(theta) == pytest.approx(0.2, rel=1e-4) and log.quality.explained
+
+
+@dataclass(frozen=True)
+class Heading(bf.Sensor):
+    """Which way a body's x axis points [rad], −π to π."""
+
+    body: str
+    count: int = 1
+
+    def check(self, facts):
+        facts.body(self.body)
+
+    def size(self, facts):
+        return 1
+
+    def angles(self, facts):
+        return (True,) * self.count
+
+    def read(self, sight, leaves):
+        x, y, _ = sight.state.R_WB[sight.model.body(self.body)][:, 0]
+        return jnp.arctan2(y, x)
+
+
+def boat(*sensors):
+    b = bf.Builder(gravity=(0, 0, 0))
+    b.add_body("boat", bf.Box((2.0, 1.0, 0.5)), mass=800.0)
+    b.add_body("mast", bf.Box((0.2, 0.1, 3.0)), mass=50.0, position=(0, 0, 1))
+    b.add_slider("lift", "boat", "mast", axis=(0, 0, 1))
+    b.add_sensor(*sensors)
+    return b.build()
+
+
+def test_a_sensor_of_ones_own_says_which_of_its_numbers_are_angles():
+    model = boat(bf.JointAngle("lift"), bf.AngularVelocity("boat"), Heading("boat"))
+    assert angle_channels(model) == (4,), "a place on a slider is no angle"
+    scheme = bf.Scheme(dt=0.1)
+
+    def to_model(spin):
+        start = bf.replace(model, bf.rest(model), w_WB={"boat": jnp.array([0.0, 0.0, 1.0]) * spin})
+        start = bf.replace(model, start, w_WB={"mast": jnp.array([0.0, 0.0, 1.0]) * spin})
+        return model, jax.tree.map(lambda x: x[None], start)
+
+    start = jax.tree.map(lambda x: x[0], to_model(jnp.asarray(1.0))[1])
+    path = jax.jit(lambda: bf.rollout(scheme, model, start, steps=40))()
+    seen = jax.vmap(bf.observe, (None, 0))(model, path.state).at[:, :4].set(jnp.nan)
+    with pytest.warns(UserWarning, match="angle passes π: channel 4 of run 0 jumps at sample 31"):
+        spin, log = bf.identify(scheme, to_model, bf.bounds.positive(0.7), seen, progress=QUIET)
+    assert float(spin) == pytest.approx(1, rel=1e-4) and log.quality.explained
+
+
+def test_a_sensor_that_says_too_much_of_its_angles_is_named():
+    with pytest.raises(
+        ValueError, match=r"sensor Heading\(boat\): angles\(\) has 2 entries but its size\(\) is 1"
+    ):
+        angle_channels(boat(Heading("boat", count=2)))
 
 
 def test_angles_are_made_continuous_once_and_outliers_are_left_alone():

@@ -66,8 +66,8 @@ def test_fade_weighs_what_a_policy_remembers_too(puck):
 
 def test_forward_mode_is_scaled_like_reverse_mode(puck):
     by_hand = PUSH * 0.7 ** np.maximum(K - T, 0)
-    _, found = jax.jvp(travel(puck, bf.gradients.fade(0.7)), (US,), (jnp.ones_like(US),))
-    np.testing.assert_allclose(found, by_hand.sum(1), rtol=1e-10)
+    _, gradient = jax.jvp(travel(puck, bf.gradients.fade(0.7)), (US,), (jnp.ones_like(US),))
+    np.testing.assert_allclose(gradient, by_hand.sum(1), rtol=1e-10)
 
 
 def test_cut_leaves_gradients_within_their_window(puck):
@@ -94,9 +94,9 @@ def test_clip_shortens_what_every_step_hands_back(puck, dtype, steepness):
 
     # the last push is paid for directly; what went through a piece has length 0.5
     by_hand = DT / MASS * np.array([0.5] * (STEPS - 1) + [steepness])
-    found = jax.jit(jax.grad(cost))(jnp.zeros((STEPS, 1), dtype))[:, 0]
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, by_hand, rtol=1e-6)
+    gradient = jax.jit(jax.grad(cost))(jnp.zeros((STEPS, 1), dtype))[:, 0]
+    assert gradient.dtype == dtype
+    np.testing.assert_allclose(gradient, by_hand, rtol=1e-6)
 
 
 def test_clip_lets_short_gradients_pass(puck):
@@ -113,8 +113,8 @@ def test_a_memory_of_integers_passes(puck):
         ran = bf.rollout(SCHEME, puck, bf.rest(puck), count, steps=3, memory=jnp.array(0), hooks=hooks)
         return ran.last.p_WB[0, 0], ran.memory
 
-    found, counted = jax.jit(jax.grad(cost, has_aux=True))(1.0)
-    assert found > 0 and counted == 3
+    gradient, counted = jax.jit(jax.grad(cost, has_aux=True))(1.0)
+    assert gradient > 0 and counted == 3
 
 
 def test_limit_gives_every_robot_one_vote():
@@ -130,10 +130,10 @@ def test_limit_gives_every_robot_one_vote():
     def mean(weights):
         return jax.vmap(cost, in_axes=(None, 0, 0))(weights, keys, pulls).mean()
 
-    value, found = jax.value_and_grad(mean)(jnp.ones(2))
+    value, gradient = jax.value_and_grad(mean)(jnp.ones(2))
     assert value == pytest.approx(pulls.sum() / 3)
     by_hand = np.array([[0.6, 0.8], [0.0, 1.0], [0.3, 0.0]]).mean(0)
-    np.testing.assert_allclose(found, by_hand, rtol=1e-6)
+    np.testing.assert_allclose(gradient, by_hand, rtol=1e-6)
 
 
 @pytest.mark.parametrize("wrong", [1.5, -0.1, float("nan")])

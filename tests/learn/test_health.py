@@ -9,6 +9,7 @@ import pytest
 
 import backflip as bf
 from backflip.learn.nonfinite import NonFinite
+from backflip.learn.sensitivity import largest_singular_value
 
 DT, STEPS = 0.01, 20
 SCHEME = bf.Scheme(DT, bf.PGS(sweeps=8))
@@ -44,55 +45,86 @@ def ride(model, measure, *hooks):
 
 
 def test_a_free_body_keeps_its_gradient(puck):
-    found = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0]), jnp.array(0.0), KEY)
-    np.testing.assert_allclose(found.norm, np.ones(STEPS), rtol=1e-10)
+    health = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0]), jnp.array(0.0), KEY)
+    np.testing.assert_allclose(health.norm, np.ones(STEPS), rtol=1e-10)
     drift = np.linalg.svd([[1, DT], [0, 1]], compute_uv=False)[0]
-    np.testing.assert_allclose(found.growth, drift, rtol=1e-6)
-    assert found.findings == [
+    np.testing.assert_allclose(health.growth, drift, rtol=1e-6)
+    assert health.findings == [
         "nothing stands out in this rollout; give log=... to have the training looked at too"
     ]
 
 
 def test_a_faded_gradient_is_seen_to_shrink(puck):
-    found = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0], bf.gradients.fade(0.5)), jnp.array(0.0), KEY)
-    np.testing.assert_allclose(found.norm, 0.5 ** np.arange(STEPS)[::-1], rtol=1e-10)
-    assert "shrinks" in found.findings[0] and "shrinks" in found.report()
+    health = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0], bf.gradients.fade(0.5)), jnp.array(0.0), KEY)
+    np.testing.assert_allclose(health.norm, 0.5 ** np.arange(STEPS)[::-1], rtol=1e-10)
+    assert "shrinks" in health.findings[0] and "shrinks" in health.report()
 
 
 def test_an_unstable_loop_is_seen_to_explode(puck):
-    found = bf.health(ride(puck, lambda s: s.p_WB[-1, 0, 0]), jnp.array(1e4), KEY)
-    assert found.norm[0] > 1e3 * found.norm[-1]
-    assert "grows" in found.findings[0]
+    health = bf.health(ride(puck, lambda s: s.p_WB[-1, 0, 0]), jnp.array(1e4), KEY)
+    assert health.norm[0] > 1e3 * health.norm[-1]
+    assert "grows" in health.findings[0]
 
 
 def test_a_gradient_that_breaks_is_dated(puck):
     # the root has no slope at 0, where the puck still is after step 4
-    found = bf.health(ride(puck, lambda s: jnp.sqrt(s.p_WB[4, 0, 0] ** 2)), jnp.array(1.0), KEY)
-    np.testing.assert_array_equal(np.isfinite(found.norm), np.arange(STEPS) > 4)
-    assert found.findings[0].startswith("the gradient is not finite before step 5: look for")
+    health = bf.health(ride(puck, lambda s: jnp.sqrt(s.p_WB[4, 0, 0] ** 2)), jnp.array(1.0), KEY)
+    np.testing.assert_array_equal(np.isfinite(health.norm), np.arange(STEPS) > 4)
+    assert health.findings[0].startswith("the gradient is not finite from step 4 backwards: look for")
+
+
+def test_a_gradient_that_is_nan_at_every_step_is_not_taken_for_none(puck):
+    health = bf.health(ride(puck, lambda s: jnp.sqrt(s.p_WB[-1, 0, 0] ** 2)), jnp.array(1.0), KEY)
+    assert np.isnan(health.norm).all()
+    assert health.findings[0].startswith("the gradient is not finite from step 19 backwards: look for")
+    assert "root, a norm or a division at zero in the cost" in health.next_step
 
 
 def test_a_cost_that_does_not_look_is_told_so(puck):
-    found = bf.health(ride(puck, lambda s: 0 * jax.lax.stop_gradient(s.p_WB).sum()), jnp.array(1.0), KEY)
-    assert "no gradient came back" in found.findings[0]
+    health = bf.health(ride(puck, lambda s: 0 * jax.lax.stop_gradient(s.p_WB).sum()), jnp.array(1.0), KEY)
+    assert "no gradient came back" in health.findings[0] and not health.norm.any()
 
 
-@pytest.mark.parametrize(("max_torque", "share"), [(1e-3, 1.0), (1e3, 0.0)])
-def test_saturated_servos_are_counted(max_torque, share):
+def test_a_jacobian_that_is_not_finite_is_never_called_normal(puck):
+    usual = bf.health(ride(puck, lambda s: s.v_WB[-1, 0, 0]), jnp.array(0.0), KEY)
+    growth = np.where(usual.sampled >= 7, np.nan, usual.growth)
+    broken = dataclasses.replace(usual, growth=growth)
+    assert broken.findings[0].startswith("the Jacobian of step 7 is not finite: look at the state before it")
+    assert "largest 1.01;" in broken.report()
+    assert "largest nan" in dataclasses.replace(usual, growth=np.nan * growth).report()
+
+
+def test_a_state_that_does_not_stay_finite_is_dated(puck):
+    def cost(gain, key):
+        us = jnp.where(jnp.arange(STEPS) == 6, jnp.nan, gain)[:, None]
+        return bf.rollout(SCHEME, puck, bf.rest(puck), us).last.v_WB[0, 0]
+
+    health = bf.health(cost, jnp.array(1.0), KEY)
+    assert health.findings[0].startswith("the state is not finite after step 6: ")
+    assert "time step" in health.next_step and health.fall is None
+
+
+def test_the_singular_value_of_a_step_from_nan_is_nan(puck):
+    lost = bf.replace(puck, bf.rest(puck), w_WB={"puck": jnp.full(3, jnp.nan)})
+    assert np.isnan(largest_singular_value(SCHEME, puck, lost, jnp.zeros(1))[0])
+
+
+@pytest.mark.parametrize(("max_torque", "part"), [(1e-3, 1.0), (1e3, 0.0)])
+def test_saturated_servos_are_counted(max_torque, part):
     model = lever(max_torque)
 
     def cost(target, key):
         us = jnp.full((3, 1), target)
         return bf.rollout(SCHEME, model, bf.rest(model), us).last.w_WB[0, 1]
 
-    found = bf.health(cost, jnp.array(1.5), KEY)
-    np.testing.assert_array_equal(found.saturated, share)
-    assert ("saturated" in found.findings[0]) == bool(share)
+    health = bf.health(cost, jnp.array(1.5), KEY)
+    np.testing.assert_array_equal(health.saturated, part)
+    assert ("saturated" in health.findings[0]) == bool(part)
 
 
-def test_without_servos_there_is_no_share_of_them(puck):
-    found = bf.health(jax.jit(ride(puck, lambda s: s.v_WB[-1, 0, 0])), jnp.array(0.0), KEY)
-    assert np.isnan(found.saturated).all()
+def test_without_servos_there_is_no_part_of_them(puck):
+    health = bf.health(jax.jit(ride(puck, lambda s: s.v_WB[-1, 0, 0])), jnp.array(0.0), KEY)
+    assert np.isnan(health.saturated).all()
 
 
 def test_a_cost_without_a_rollout_has_no_health():
@@ -126,12 +158,12 @@ def test_a_training_that_failed_is_never_called_healthy():
     def cost(push, key):
         return -bf.rollout(scheme, model, bf.rest(model), jnp.full((60, 1), push)).last.p_WB[0, 0]
 
-    found = bf.health(cost, jnp.array(3.0), KEY, log=log_of([2.0, 1.0, 1.5], 500))
-    assert found.fall is not None and found.fall.body == "trunk" and 5 < found.fall.step < 50
-    report = found.report()
+    health = bf.health(cost, jnp.array(3.0), KEY, log=log_of([2.0, 1.0, 1.5], 500))
+    assert health.fall is not None and health.fall.body == "trunk" and 5 < health.fall.step < 50
+    report = health.report()
     assert '"trunk" is on the floor from step' in report and "no improvement for 2,000 updates" in report
     assert "nothing stands out" not in report
-    assert report.splitlines()[-1] == f"next: {found.next_step}" and found.next_step
+    assert report.splitlines()[-1] == f"next: {health.next_step}" and health.next_step
     before = bf.health(cost, jnp.array(0.0), KEY)
     assert before.fall is None and before.growth.max() < before.normal_growth
 
@@ -154,8 +186,8 @@ def test_servos_of_any_gain_are_normal(gain):
     def cost(target, key):
         return bf.rollout(SCHEME, model, bf.rest(model), jnp.full((5, 1), target)).last.w_WB[0, 1]
 
-    found = bf.health(cost, jnp.array(0.1), KEY)
-    assert gain / 2 < found.growth.max() < found.normal_growth, "joints that are held do not count"
+    health = bf.health(cost, jnp.array(0.1), KEY)
+    assert gain / 2 < health.growth.max() < health.normal_growth, "joints that are held do not count"
 
 
 def test_the_log_is_read(puck):

@@ -48,9 +48,9 @@ def seen():
 def noisy(readings, outliers=0.0):
     """With noise, a fifth of the samples missing, and some readings that are far off."""
     rng = np.random.default_rng(0)
-    found = readings + rng.normal(0, NOISE, readings.shape)
-    found = np.where(rng.random(found.shape) < outliers, found + 5.0, found)
-    return bf.Recording(jnp.asarray(np.where(rng.random(found.shape) < 0.2, np.nan, found)), U)
+    spoilt = readings + rng.normal(0, NOISE, readings.shape)
+    spoilt = np.where(rng.random(spoilt.shape) < outliers, spoilt + 5.0, spoilt)
+    return bf.Recording(jnp.asarray(np.where(rng.random(spoilt.shape) < 0.2, np.nan, spoilt)), U)
 
 
 def guess(mass=0.3, damping=1.0):
@@ -100,10 +100,10 @@ def test_parameters_that_cannot_be_identified_are_named(seen):
     }
     theta, log = fit(bf.Recording(jnp.asarray(seen[1]), U), theta0, tangled)
     assert float(theta["part"] * theta["factor"]) == pytest.approx(2, rel=1e-4)
-    told = " ".join(log.certainty.findings)
-    assert '"idle" cannot be identified' in told
-    assert '"factor", "part" cannot be told apart' in told and "damping" not in told
-    assert told in log.report().replace("\n", " ")
+    text = " ".join(log.certainty.findings)
+    assert '"idle" cannot be identified' in text
+    assert '"factor", "part" cannot be told apart' in text and "damping" not in text
+    assert text in log.report().replace("\n", " ")
     assert np.isinf(log.certainty.condition) and np.isinf(log.certainty.error[[1, 2, 3]]).all()
 
 
@@ -195,11 +195,11 @@ def test_certainty_is_that_of_linear_regression():
     rng = np.random.default_rng(1)
     A = rng.normal(size=(500, 2)) @ np.array([[1.0, 0.9], [0.0, 0.4]])
     r = rng.normal(0, 0.1, 500)
-    found = certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, float(r @ r) / 498)
+    sure = certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, float(r @ r) / 498)
     C = r @ r / 498 * np.linalg.inv(A.T @ A)
-    assert np.allclose(found.error, np.sqrt(np.diag(C)))
-    assert found.correlation[0, 1] == pytest.approx(C[0, 1] / np.sqrt(C[0, 0] * C[1, 1]))
-    assert found.hidden == ()
+    assert np.allclose(sure.error, np.sqrt(np.diag(C)))
+    assert sure.correlation[0, 1] == pytest.approx(C[0, 1] / np.sqrt(C[0, 0] * C[1, 1]))
+    assert sure.hidden == ()
     assert certainty(("a", "b"), [1.0, 2.0], [1.0, 1.0], A, 1e6 * float(r @ r) / 498).hidden == (
         ("a",),
         ("b",),
@@ -209,15 +209,26 @@ def test_certainty_is_that_of_linear_regression():
 def test_what_takes_part_in_a_direction_that_cannot_be_seen_is_uncertain():
     rng = np.random.default_rng(2)
     a, b = rng.normal(size=(2, 50))
-    found = certainty(("a", "b", "c"), np.ones(3), np.ones(3), np.stack([a, b, a + 0.2 * b], 1), 1e-6)
-    assert (found.error > 1).all() and found.condition == np.inf and found.hidden
+    sure = certainty(("a", "b", "c"), np.ones(3), np.ones(3), np.stack([a, b, a + 0.2 * b], 1), 1e-6)
+    assert (sure.error > 1).all() and sure.condition == np.inf and sure.hidden
 
 
 def test_fewer_readings_than_parameters_cannot_tell_them_all():
-    found = certainty(
+    sure = certainty(
         ("a", "b", "c"), np.ones(3), np.ones(3), np.random.default_rng(3).normal(size=(2, 3)), 1.0
     )
-    assert found.condition == np.inf and found.hidden
+    assert sure.condition == np.inf and sure.hidden
+
+
+def test_a_derivative_that_is_not_finite_is_not_taken_for_a_parameter_that_shows_nothing():
+    J = np.where(np.arange(20)[:, None] == 3, np.nan, np.ones((20, 2)))
+    sure = certainty(("a", "b"), np.ones(2), np.ones(2), J, 1.0)
+    assert np.isnan(sure.error).all() and sure.hidden == ()
+    assert sure.findings == [
+        "no standard errors: the derivative of the readings at the solution is not finite; record shorter "
+        "runs, or another motion"
+    ]
+    assert sure.findings[0] in sure.report()
 
 
 @pytest.mark.parametrize("loss", [bf.Huber(), bf.Cauchy()])
@@ -248,6 +259,19 @@ MISTAKES = {
     "no ease": (lambda: bf.levenberg_marquardt(ease=1.0), "ease is 1.0"),
     "prior of zero": (lambda: fit(GOOD, prior=0.0), "prior is 0.0"),
     "no updates": (lambda: fit(GOOD, updates=0), "at least 1"),
+    "half an update": (lambda: fit(GOOD, updates=2.5), "updates is 2.5; give a whole number"),
+    "starts by name": (lambda: fit(GOOD, starts="8"), "starts is '8'; give a whole number"),
+    "one horizon": (lambda: fit(GOOD, horizons=5), "horizons are 5; give growing whole numbers of up to 10"),
+    "half a horizon": (lambda: fit(GOOD, horizons=(2.5,)), "growing whole numbers"),
+    "horizon too far": (lambda: fit(GOOD, horizons=(5, 11)), "growing whole numbers of up to 10"),
+    "nothing in a horizon": (
+        lambda: fit(GOOD.at[:3].set(jnp.nan), horizons=(3,)), "first 3 samples are all missing",
+    ),
+    "one start for two runs": (
+        lambda: fit(bf.Recording(jnp.stack([GOOD, GOOD]), start=bf.rest(MODEL))),
+        r"start.*shape \(1, 3\).*2 runs.*one state for every run",
+    ),
+    "start of something else": (lambda: fit(bf.Recording(GOOD, start=(1, 2))), "start is a tuple.*a State"),
     "resume nowhere": (lambda: fit(GOOD, resume=True), "resume needs the folder"),
     "name of a figure": (
         lambda: fit(GOOD, {"cost": 1.0}, lambda t: MODEL), 'figure "cost".*another name',
@@ -263,8 +287,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("what", MISTAKES)
 def test_mistakes_are_told_kindly(what):
-    do, told = MISTAKES[what]
-    with pytest.raises(ValueError, match=told):
+    do, message = MISTAKES[what]
+    with pytest.raises(ValueError, match=message):
         do()
 
 

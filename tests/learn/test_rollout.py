@@ -96,8 +96,8 @@ def test_a_batch_of_different_robots_is_a_loop_over_them(puck):
     us = jnp.asarray(random.normal(size=(128, 1)))
     batch = jax.jit(jax.vmap(one))(mass, radius, us)
     for i in (0, 50, 127):
-        alone = bf.step(SCHEME, *robot(mass[i], radius[i]), us[i])
-        assert_same(jax.tree.map(lambda x, i=i: x[i], batch), alone, rtol=1e-10, atol=1e-12)
+        single = bf.step(SCHEME, *robot(mass[i], radius[i]), us[i])
+        assert_same(jax.tree.map(lambda x, i=i: x[i], batch), single, rtol=1e-10, atol=1e-12)
 
 
 def end(model, start, us):

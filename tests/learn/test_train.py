@@ -138,8 +138,8 @@ def test_the_bar_shows_cost_norm_and_speed(puck, capsys):
         lambda policy, key: journey(puck, key)(policy), network(), robots=2, progress=progress, label="pucks"
     )
     assert set(progress.figures) == {"cost", "end", "norm", "robot-steps/s"}
-    told = capsys.readouterr().err
-    assert all(part in told for part in ("pucks", "1/1", "left", "cost", "norm", "robot-steps/s"))
+    shown = capsys.readouterr().err
+    assert all(part in shown for part in ("pucks", "1/1", "left", "cost", "norm", "robot-steps/s"))
 
 
 def kill_after(folder: Path, rows: int) -> None:

@@ -90,6 +90,8 @@ def test_a_damaged_checkpoint_costs_some_updates_and_nothing_else(tmp_path, monk
         ({"key": jax.random.split(KEY, 3)}, "give one key"),
         ({"updates": 0}, "updates is 0"),
         ({"robots": 0}, "robots is 0"),
+        ({"robots": 2.5}, "robots is 2.5; give a whole number"),
+        ({"validation_robots": "8"}, "validation_robots is '8'; give a whole number"),
         ({"validation_every": 0}, "validation_every is 0"),
     ],
 )

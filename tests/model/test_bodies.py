@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import backflip as bf
 from backflip.model import bodies_of as add_up
@@ -90,3 +91,53 @@ def test_a_heavier_end_pulls_the_centre_of_mass():
     slope = jax.jacfwd(lambda density: bodies_of(eqx.tree_at(lambda m: m.density, model, density)).com[0, 0])
     # com = d ρ₂/(ρ₁ + ρ₂)
     np.testing.assert_allclose(slope(model.density), [-0.5 / 4000, 0.5 / 4000], rtol=1e-12)
+
+
+def rod(length: float, radius: float = 1e-3) -> bf.Builder:
+    b = bf.Builder()
+    b.add_body("rod")
+    b.add_shape("rod", bf.Cylinder(radius, length), rotation=(0.3, 0.5, 0.7))
+    return b
+
+
+def test_a_rod_as_slender_as_float32_carries_turned_any_way_keeps_its_inverse_and_a_finite_gradient():
+    with jax.enable_x64(False):
+        model = rod(3.0).build()
+        turns = Rotation.random(200, random_state=0).as_matrix().astype("float32")
+
+        def inverse(R):
+            return add_up(eqx.tree_at(lambda m: m.R_BS, model, R[None])).inverse_inertia[0]
+
+        inverses = np.asarray(jax.jit(jax.vmap(inverse))(turns), float)
+        slopes = jax.jit(jax.vmap(jax.grad(lambda R: inverse(R).sum())))(turns)
+    mass = 1000 * np.pi * 1e-6 * 3
+    principal = 1 / (mass * np.array([1e-6 / 4 + 9 / 12, 1e-6 / 4 + 9 / 12, 1e-6 / 2]))
+    ratio = np.linalg.eigvalsh(inverses) / principal
+    assert ratio.min() > 0.8 and ratio.max() < 1.25 and np.isfinite(slopes).all()
+
+
+SLENDER = r"body \"rod\": its smallest principal inertia is .* of its largest; float32 carries .* thicker or"
+
+
+def test_a_body_more_slender_than_float32_carries_is_refused_by_name():
+    with jax.enable_x64(False):
+        with pytest.raises(ValueError, match=SLENDER):
+            rod(10.0).build()
+        b = bf.Builder()
+        b.add_body("rod", mass=1.0, inertia=(1.0, 1.0, 1e-7))
+        with pytest.raises(ValueError, match=SLENDER):
+            b.build()
+        b = bf.Builder()
+        b.add_body("rod", mass=2.0)
+        for x in (-5.0, 5.0):
+            b.add_shape("rod", bf.Sphere(1e-3), position=(x, 0, 0))
+        with pytest.raises(ValueError, match=SLENDER):
+            b.build()
+        with pytest.raises(ValueError, match=SLENDER):
+            bf.check(bf.replace(rod(1.0).build(), size={"rod/0": (1e-3, 10.0)}))
+
+
+def test_float64_carries_more_slender_bodies():
+    inverse = bodies_of(rod(10.0).build()).inverse_inertia[0]
+    wanted = 1 / (1000 * np.pi * 1e-5 * 1e-6 / 2)
+    np.testing.assert_allclose(np.linalg.eigvalsh(inverse)[2], wanted, rtol=1e-6)

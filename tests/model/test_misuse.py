@@ -196,3 +196,40 @@ def test_a_float64_model_is_refused_where_jax_works_in_float32(pair):
                 call()
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+def test_a_start_in_degrees_or_beyond_its_limits_is_warned_of():
+    b = bf.Builder()
+    b.add_body("link", bf.Sphere(0.1))
+    b.add_hinge("knee", "world", "link", position=(0, 0, 1), axis=(0, 1, 0), limits=(-2, 2))
+    b.add_body("wheel", bf.Sphere(0.1), position=(1, 0, 0))
+    b.add_hinge("axle", "world", "wheel", position=(1, 0, 1), axis=(0, 1, 0))
+    model = b.build()
+    with pytest.warns(UserWarning, match=r'joint "knee" starts at 2.5, beyond its limits \(-2, 2\)'):
+        bf.rest(model, {"knee": 2.5})
+    with pytest.warns(
+        UserWarning, match='joint "axle" starts at 90, more than a turn: angles are in radians'
+    ):
+        bf.rest(model, {"axle": 90.0})
+
+
+def test_numbers_that_make_no_sense_are_refused_by_replace():
+    b = bf.Builder(planar=True)
+    b.add_body("ball", bf.Sphere(0.1), mass=1.0, friction=0.5)
+    model = b.build()
+    with pytest.raises(ValueError, match=r"mass.*ball.*positive"):
+        bf.replace(model, mass={"ball": -1.0})
+    with pytest.raises(ValueError, match=r"friction.*ball.*not negative"):
+        bf.replace(model, friction={"ball": -1.0})
+    with pytest.raises(ValueError, match=r"v_WB leaves the plane of a planar model"):
+        bf.replace(model, bf.rest(model), v_WB={"ball": (0, 1, 0)})
+
+
+def test_what_is_no_scheme_or_no_model_yet_is_named():
+    b = bf.Builder()
+    b.add_body("ball", bf.Sphere(0.1))
+    model = b.build()
+    with pytest.raises(TypeError, match="the first argument is no Scheme"):
+        bf.step(0.01, model, bf.rest(model))
+    with pytest.raises(TypeError, match=r"a Builder was given where a Model belongs; call its build\(\)"):
+        bf.rest(b)

@@ -77,7 +77,7 @@ def test_quadruped17_has_the_paper_s_bodies_and_constraints():
     held = {"hinge": 5, "fixed": 6}
     feet = sum("foot" in s.name for s in facts.shapes)
     assert len(facts.bodies) == 17
-    assert sum(held[j.kind] for j in facts.joints) + 3 * feet == 100
+    assert sum(held[j.kind.name] for j in facts.joints) + 3 * feet == 100
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -28,12 +28,16 @@ class Compass(bf.Sensor):
     def size(self, facts):
         return 1
 
+    def angles(self, facts):
+        return (True,)
+
     def leaves(self):
         return {"north": self.north}
 
     def read(self, sight, leaves):
         x, y, _ = sight.state.R_WB[sight.model.body(self.body)][:, 0]
-        return jnp.arctan2(y, x) - leaves["north"]
+        heading = jnp.arctan2(y, x) - leaves["north"]
+        return jnp.arctan2(jnp.sin(heading), jnp.cos(heading))
 
 
 def boat(*sensors) -> bf.Model:
@@ -44,11 +48,11 @@ def boat(*sensors) -> bf.Model:
 
 
 def test_a_compass_from_the_test_folder_reads_the_heading():
-    model = boat(Compass("boat", north=0.2), Compass("boat", name="spare compass"))
+    model = boat(Compass("boat", north=0.2), Compass("boat", name="second compass"))
     state = bf.rest(model)
-    assert model.observation_size == 5 and model.sensor("spare compass") == 2
+    assert model.observation_size == 5 and model.sensor("second compass") == 2
     np.testing.assert_allclose(bf.observe(model, state), [0, 0, 0, 0.5, 0.7], atol=1e-14)
-    assert list(bf.readings(model, state)) == ["AngularVelocity(boat)", "Compass(boat)", "spare compass"]
+    assert list(bf.readings(model, state)) == ["AngularVelocity(boat)", "Compass(boat)", "second compass"]
 
 
 def test_its_leaves_are_differentiated_like_any_others():

@@ -44,7 +44,7 @@ def test_a_rod_leads_from_a_shape_to_its_joint() -> None:
     assert (bob.kind, rod.kind) == (Sphere, Capsule)
     # from the bob's centre to the pivot, 1 m above it
     np.testing.assert_allclose(rod.form[1], 1.0, atol=1e-6)
-    np.testing.assert_allclose(rod.p_BS, [0, 0, 0.5], atol=1e-6)
+    np.testing.assert_allclose(rod.p_CS, [0, 0, 0.5], atol=1e-6)
 
 
 def test_shapes_that_show_the_body_get_no_bones() -> None:

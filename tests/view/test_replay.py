@@ -113,4 +113,4 @@ def test_a_part_sits_where_its_shape_is_in_the_world() -> None:
     states = SimpleNamespace(p_WB=start.p_WB[None], R_WB=start.R_WB[None])
     # the centre of mass lies between the shapes: neither part may sit on it
     for part, p_WS in zip(scene_of(model, states, 0.01).parts, ([1, 2, 3], [1.5, 2, 3]), strict=True):
-        np.testing.assert_allclose(np.asarray(start.p_WB[0]) + part.p_BS, p_WS, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(start.p_WB[0]) + part.p_CS, p_WS, atol=1e-6)

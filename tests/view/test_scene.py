@@ -50,7 +50,7 @@ def test_the_frame_holds_every_part_at_every_time() -> None:
 
 
 def test_a_part_off_its_body_turns_with_it() -> None:
-    scene = still(parts=(Part(Sphere, (0.0, 0, 0), 0, p_BS=(1, 0, 0)),))
+    scene = still(parts=(Part(Sphere, (0.0, 0, 0), 0, p_CS=(1, 0, 0)),))
     scene.R_WB[:, 0] = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]  # a quarter turn about z
     np.testing.assert_allclose(frame(scene)[0], [0, 1, 0])
 

@@ -46,7 +46,18 @@ def contact_shapes(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 def collide(model: Model, bodies: Bodies, at: Motion, dt: float) -> Contacts | None:
     """All candidate contacts of the bodies at mid-step, moving with the twists of `at`."""
-    groups = [_collide_group(model, bodies, at, dt, group) for group in model.topology.pair_groups]
+    return _joined(model, [_collide_group(model, bodies, at, dt, g) for g in model.topology.pair_groups])
+
+
+def contacts_of_poses(model: Model, bodies: Bodies, p_WB: Array, R_WB: Array) -> Contacts | None:
+    """All candidate contacts of bodies that stand still: no time of impact is searched for."""
+    still = Motion(p_WB, R_WB, jnp.zeros_like(p_WB), jnp.zeros_like(p_WB))
+    groups = model.topology.pair_groups
+    return _joined(model, [_flat(_look(model, bodies, still, g, None)) for g in groups])
+
+
+def _joined(model: Model, groups: list[tuple[Array, Array, Array, Array]]) -> Contacts | None:
+    """The candidates of all groups, with their bodies and materials."""
     if not groups:
         return None
     gap, normal, arm_A, arm_B = (jnp.concatenate(parts) for parts in zip(*groups, strict=True))
@@ -76,22 +87,20 @@ def _collide_group(
 ) -> tuple[Array, Array, Array, Array]:
     """Gap, normal and arms of all pairs of one group, flattened to (m·count, ...)."""
     curved = group.count == 1 and not group.kinds[0].endless
-    lead_time = jnp.zeros(len(group.pairs), at.p.dtype)
-    near = _look(model, bodies, at, group, lead_time, False)
-    gap = near.gap
+    near = _look(model, bodies, at, group, None)
     if curved:
         # the normal of curved shapes moves as they do: look again at the time of impact
         h = dt / 2
         rate = near.rate()[:, 0]
+        lead_time = jnp.zeros_like(rate)
         hits = (rate < -MIN_APPROACH_SPEED) & (near.gap[:, 0] + h * rate < 0)
         for _ in range(IMPACT_ITERATIONS):
             correction = safe_divide(near.gap[:, 0], jnp.where(hits, rate, -1), MIN_APPROACH_SPEED)
             lead_time = jnp.where(hits, jnp.clip(lead_time + correction, -h, h), 0)
-            near = _look(model, bodies, at, group, lead_time, True)
+            near = _look(model, bodies, at, group, lead_time)
             rate = near.rate()[:, 0]
-        gap = near.gap + (rate * lead_time)[:, None]
-    normal, arm_A, arm_B = (x.reshape(-1, 3) for x in (near.normal, near.arm_A, near.arm_B))
-    return gap.reshape(-1), normal, arm_A, arm_B
+        near = near._replace(gap=near.gap + (rate * lead_time)[:, None])
+    return _flat(near)
 
 
 class _Near(NamedTuple):
@@ -116,20 +125,25 @@ class _Near(NamedTuple):
         return dot(self.normal, v_B - v_A)
 
 
-def _look(
-    model: Model, bodies: Bodies, at: Motion, group: PairGroup, lead_time: Array, turning: bool
-) -> _Near:
-    """Candidates `lead_time` (m,) [s] before mid-step; bodies move back, and turn back if `turning`."""
+def _flat(near: _Near) -> tuple[Array, Array, Array, Array]:
+    """Gap, normal and arms (m·count, ...)."""
+    normal, arm_A, arm_B = (x.reshape(-1, 3) for x in (near.normal, near.arm_A, near.arm_B))
+    return near.gap.reshape(-1), normal, arm_A, arm_B
+
+
+def _look(model: Model, bodies: Bodies, at: Motion, group: PairGroup, lead_time: Array | None) -> _Near:
+    """Candidates at mid-step, or `lead_time` (m,) [s] before it: bodies move and turn back by as much."""
     i, k = np.array(group.pairs).T
     body = np.array([s.body for s in model.topology.shapes])
     p, R = with_world(at.p, at.R)
     twist = jnp.concatenate([at.twist, jnp.zeros((1, 6), at.p.dtype)])
-    back = lead_time[:, None]
 
     def place(shapes: np.ndarray) -> tuple[Array, Array, Array]:
         b = body[shapes]
-        p_WB = p[b] - back * twist[b, :3]
-        R_WB = rotate(-back * twist[b, 3:], R[b]) if turning else R[b]
+        p_WB, R_WB = p[b], R[b]
+        if lead_time is not None:
+            back = lead_time[:, None] * twist[b]
+            p_WB, R_WB = p_WB - back[:, :3], rotate(-back[:, 3:], R_WB)
         return p_WB, p_WB + matvec(R_WB, bodies.p_CS[shapes]), matmul(R_WB, model.R_BS[shapes])
 
     p_A, *X_A = place(i)
@@ -159,8 +173,7 @@ def contact_forces(model: Model, bodies: Bodies, at: Motion, force: Array) -> Ar
 
 def force_of_contacts(model: Model, bodies: Bodies, at: Motion, force: Array) -> Array:
     """(k, 3) [N] mean force of every candidate contact on its second shape over the last step, in W."""
-    still = at._replace(v=jnp.zeros_like(at.v), w=jnp.zeros_like(at.w))
-    contacts = collide(model, bodies, still, 1.0)
+    contacts = contacts_of_poses(model, bodies, at.p, at.R)
     if contacts is None:
         return jnp.zeros((0, 3), at.p.dtype)
     along = model.topology.layout.by_contact(force)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.dynamics.contacts import collide
+from backflip.dynamics.contacts import contacts_of_poses
 from backflip.dynamics.joints import all_joints, joint_coordinates
 from backflip.dynamics.motion import Motion, angular_momenta
 from backflip.math import cross, dot, matvec, norm
@@ -48,9 +48,8 @@ def joint_error(model: Model, state: State) -> Array:
 
 def penetration(model: Model, state: State) -> Array:
     """How deep the deepest overlap of two shapes is [m]; 0 where none overlap."""
-    still = Motion(state.p_WB, state.R_WB, jnp.zeros_like(state.v_WB), jnp.zeros_like(state.w_WB))
-    touch = collide(model, bodies_of(model), still, 1.0)
-    return jnp.zeros((), still.p.dtype) if touch is None else jnp.maximum(-jnp.min(touch.gap), 0)
+    touch = contacts_of_poses(model, bodies_of(model), state.p_WB, state.R_WB)
+    return jnp.zeros((), state.p_WB.dtype) if touch is None else jnp.maximum(-jnp.min(touch.gap), 0)
 
 
 def servo_torque(model: Model, state: State) -> Array:

@@ -54,6 +54,8 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     MAX_TURN per step is slowed down to that, whatever joints and momentum say.
     """
     u = _check(model, state, u)
+    if not isinstance(scheme, Scheme):
+        raise TypeError("step: the first argument is no Scheme; give step(scheme, model, state, u)")
     dt = scheme.dt
     bodies = bodies_of(model)
     start = Motion(state.p_WB, state.R_WB, state.v_WB, at_most(state.w_WB, MAX_TURN / dt))

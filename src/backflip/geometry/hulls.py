@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from jax import Array
@@ -13,6 +14,7 @@ from backflip.geometry.hits import hit_walls
 from backflip.geometry.outline import MAX_VERTICES, Outline, outline_of
 from backflip.geometry.shape import (
     LONGEST,
+    SHORTEST,
     Block,
     Bulk,
     Features,
@@ -32,6 +34,7 @@ class Hull(Shape):
     """The convex hull of points (n, 3) [m], which say where it is; points inside it are left out."""
 
     points: Sequence[Sequence[float]] | np.ndarray
+    measures: ClassVar[int] = 0
 
     def pack(self) -> Size:
         """(0, 0, 0): a hull has corners instead of a size."""
@@ -66,6 +69,11 @@ class Hull(Shape):
             count = len(self.vertices)
         except ValueError:
             raise ValueError("its points lie in one plane; give a solid, or a thin Box") from None
+        extents = np.ptp(points, axis=0)
+        if extents.min() < SHORTEST:
+            axis = int(np.argmin(extents))
+            remedy = f"give a solid of at least {SHORTEST:g} m, or a thin Box"
+            raise ValueError(f"its points span {extents[axis]:.3g} m along {'xyz'[axis]}; {remedy}")
         if count > MAX_VERTICES:
             remedy = f"give at most {MAX_VERTICES}; leave out those that add little"
             raise ValueError(f"it has {count} corners; {remedy}")

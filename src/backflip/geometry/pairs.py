@@ -36,7 +36,7 @@ from backflip.geometry.touch import Touch
 Kinds = tuple[type[Shape], type[Shape]]
 
 KINDS: tuple[type[Shape], ...] = (Plane, Sphere, Capsule, Box, Cylinder, Hull)
-"""A pair is always asked in this order, the earlier kind is A; kinds from elsewhere come last, by name."""
+"""A pair is always asked in this order, the earlier kind is A; see `kind_order` for kinds from elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ PAIRS: dict[Kinds, Pair] = {
 """The pairs that are better than the general one; it takes over for all others."""
 
 
-def kind_order(kind: type[Shape]) -> tuple[int, str]:
-    """Where a kind stands in a pair."""
+def kind_order(kind: type[Shape]) -> tuple[bool, int, str]:
+    """Where a kind stands in a pair: endless ones first, then as in KINDS, then by name."""
     place = KINDS.index(kind) if kind in KINDS else len(KINDS)
-    return place, f"{kind.__module__}.{kind.__qualname__}"
+    return not kind.endless, place, f"{kind.__module__}.{kind.__qualname__}"
 
 
 def pair_of(a: type[Shape], b: type[Shape]) -> Pair:
@@ -83,5 +83,11 @@ def pair_of(a: type[Shape], b: type[Shape]) -> Pair:
     if (a, b) in PAIRS:
         return PAIRS[a, b]
     if b.endless:
-        raise ValueError(f"a {a.kind()} and a {b.kind()}: two endless shapes never touch; leave one out")
-    return Pair(collide_plane_convex(b), 1) if a.endless else Pair(collide_convex(a, b), 1)
+        both = f"a {a.kind()} and a {b.kind()}"
+        if a.endless:
+            raise ValueError(f"{both}: two endless shapes never touch; leave one out")
+        raise ValueError(f"{both}: a pair is in the order of kind_order; give the {b.kind()} first")
+    if a.endless:
+        # all half-spaces are alike
+        return PAIRS.get((Plane, b), Pair(collide_plane_convex(b), 1))
+    return Pair(collide_convex(a, b), 1)

@@ -5,7 +5,7 @@ its form: up to three numbers, its size (3,), or the corners of a Polytope. All 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, lru_cache
 from itertools import product
 from numbers import Real
@@ -82,10 +82,17 @@ def no_features(dtype: np.dtype) -> Features:
 class Shape:
     """A convex solid about its own origin, which lies inside it.
 
-    A new shape is a frozen dataclass with this base, and says `pack`, `bulk` and `support`; `check` where its
-    numbers are not all positive lengths, `features` where it has faces or straight lines, `hit` and `block`
-    where a picture can be had faster. It then collides with every other shape.
+    A new shape is a frozen dataclass with this base, and says `pack`, `bulk` and `support`; `measures` where
+    it has fewer than three numbers, `check` where they are not all positive lengths, `features` where it has
+    faces or straight lines, `hit` and `block` where a picture can be had faster.
+
+    It then collides with every other shape, by the general convex pair. This gives one contact, which is
+    enough for round shapes. A flat face would rock on it: solids with flat faces are Hulls, which have up to
+    four, or have pairs of their own in PAIRS.
     """
+
+    measures: ClassVar[int] = 3
+    """how many of the three numbers of pack() are its size; the others are 0"""
 
     endless: ClassVar[bool] = False
     """whether it is a half-space: without volume, on the world only"""
@@ -97,7 +104,7 @@ class Shape:
     """faces and edges of a shape whose form is a Polytope"""
 
     def pack(self) -> Size:
-        """The three numbers that are differentiable; 0 for those it has no use for."""
+        """Three numbers that are differentiable: its size, and 0 for those beyond `measures`."""
         raise ValueError(f'shape "{self.kind()}" does not say its numbers; give it a pack()')
 
     @property
@@ -107,8 +114,10 @@ class Shape:
 
     def check(self) -> None:
         """Raise ValueError for a number that makes no sense: what it is; what to give instead."""
-        for what, value in vars(self).items():
-            check_length(what, value)
+        if not is_dataclass(self):
+            raise ValueError(f"{self.kind()} is no dataclass; make its class one, or give it a check()")
+        for own in fields(self):
+            check_length(own.name, getattr(self, own.name))
 
     @classmethod
     def kind(cls) -> str:
@@ -213,7 +222,7 @@ def core_corners(low: np.ndarray, high: np.ndarray, radius: float) -> tuple[np.n
 
 
 def as_numbers(value: object) -> np.ndarray:
-    """Floats; nan for what is not a real number: strings, booleans and dates too."""
+    """Floats; nan, which no check lets pass, for what is not a real number: strings, booleans, dates."""
     try:
         plain = np.asarray(value)
         real = plain.dtype.kind in "iuf" or (

@@ -31,6 +31,7 @@ class Plane(Shape):
     """The half-space below its own origin: local z points out of the ground."""
 
     endless: ClassVar[bool] = True
+    measures: ClassVar[int] = 0
     drawn_as: ClassVar[str] = "plane"
 
     def pack(self) -> Size:
@@ -53,6 +54,7 @@ class Sphere(Shape):
     """A ball about its origin; radius [m]."""
 
     radius: float
+    measures: ClassVar[int] = 1
     drawn_as: ClassVar[str] = "sphere"
     two_tone: ClassVar[bool] = True
 
@@ -109,6 +111,7 @@ class Capsule(Shape):
 
     radius: float
     length: float
+    measures: ClassVar[int] = 2
     drawn_as: ClassVar[str] = "capsule"
 
     def pack(self) -> Size:
@@ -228,6 +231,7 @@ class Cylinder(Shape):
 
     radius: float
     length: float
+    measures: ClassVar[int] = 2
     drawn_as: ClassVar[str] = "cylinder"
 
     def pack(self) -> Size:

@@ -10,7 +10,7 @@ from jax import Array
 
 from backflip.learn.recording import Recording
 from backflip.model import Model
-from backflip.sense import JointAngle, reading_sizes
+from backflip.sense import reading_sizes
 
 TURN = 2 * np.pi
 JUMP = 1.5 * np.pi
@@ -20,14 +20,17 @@ SLACK = 0.5
 
 
 def angle_channels(model: Model) -> tuple[int, ...]:
-    """Channels of observe(model) that are angles of joints."""
-    facts, channels, first = model.topology, [], 0
-    for sensor, size in zip(facts.sensors, reading_sizes(model), strict=True):
-        if isinstance(sensor, JointAngle):
-            units = facts.joints[facts.joint(sensor.joint)].kind.units
-            channels += [first + i for i, unit in enumerate(units) if unit == "rad"]
-        first += size
-    return tuple(channels)
+    """Channels of observe(model) that are angles, as the sensors describe themselves."""
+    facts = model.topology
+    wraps: list[bool] = []
+    for name, sensor, size in zip(facts.sensor_names, facts.sensors, reading_sizes(model), strict=True):
+        own = sensor.angles(facts)
+        if len(own) != size:
+            raise ValueError(
+                f"sensor {name}: angles() has {len(own)} entries but its size() is {size}; give one for each"
+            )
+        wraps += own
+    return tuple(np.flatnonzero(wraps).tolist())
 
 
 def made_continuous(runs: Recording, channels: tuple[int, ...]) -> Recording:

@@ -24,7 +24,7 @@ class Certainty:
     correlation: np.ndarray
     """(p, p) of the errors, between those that the data can tell; NaN elsewhere"""
     condition: float
-    """of the Jacobian with columns of unit length: 1 all apart, ∞ some not at all"""
+    """of the Jacobian with columns of unit length: 1 all apart, ∞ some not at all; NaN: it is not finite"""
     hidden: tuple[tuple[str, ...], ...]
     """parameters that cannot be identified: those of one group only together, or not at all"""
 
@@ -36,6 +36,11 @@ class Certainty:
     def findings(self) -> list[str]:
         """Sentences that name what cannot be identified."""
         sentences = []
+        if np.isnan(self.condition):
+            sentences.append(
+                "no standard errors: the derivative of the readings at the solution is not finite; record "
+                "shorter runs, or another motion"
+            )
         for group in self.hidden:
             names = ", ".join(f'"{name}"' for name in group)
             if len(group) == 1:
@@ -72,6 +77,9 @@ def certainty(names: tuple[str, ...], value: Any, slope: Any, J: Any, noise: flo
     tiny = float(np.sqrt(np.finfo(np.asarray(J).dtype).eps))
     J = np.asarray(J, float)
     p = J.shape[1]
+    if not np.isfinite(J).all():
+        unknown = np.full((p, p), np.nan)
+        return Certainty(names, np.asarray(value, float), unknown[0], unknown, np.nan, ())
     length = np.linalg.norm(J, axis=0)
     seen = length > tiny * max(length.max(), np.finfo(float).tiny)
     hidden = [(names[i],) for i in np.flatnonzero(~seen)]

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 from jax import Array
 
 from backflip.dynamics import servo_torque
 from backflip.learn.fall import Fall, find_fall
 from backflip.learn.findings import Finding, log_findings
-from backflip.learn.probe import Probe, probing, value_of
+from backflip.learn.probe import look_into
 from backflip.learn.sensitivity import largest_singular_value
 from backflip.learn.train import Log
 from backflip.model import Model
@@ -32,16 +31,19 @@ class Health:
     """What was measured along one rollout."""
 
     norm: np.ndarray
-    """(steps,) norm of the cost's gradient with respect to the state after each step; NaN: none came back"""
+    """(steps,) norm of the cost's gradient with respect to the state after each step; 0 where none came back,
+    NaN or infinity where it is not finite"""
     sampled: np.ndarray
     """(k,) steps at which the next two were measured"""
     growth: np.ndarray
     """(k,) largest singular value of the Jacobian of a step, for changes that keep the joints closed, in m,
-    rad, m/s and rad/s"""
+    rad, m/s and rad/s; NaN where the Jacobian is not finite"""
     saturated: np.ndarray
     """(k,) part of the servos that give all their torque; NaN where there are none"""
     normal_growth: float = NORMAL
     """what is normal for the largest of `growth`"""
+    nonfinite_state: int | None = None
+    """the first step after which the state is not finite"""
     fall: Fall | None = None
     """where the robot falls for good"""
     dt: float = np.nan
@@ -52,12 +54,10 @@ class Health:
     @property
     def diagnosis(self) -> list[Finding]:
         """What stands out, the gravest first, with what to try."""
-        finite = np.isfinite(self.norm)
-        if not finite.any():
-            return [
-                Finding("no gradient came back", "make the cost depend on the trajectory through the policy")
-            ]
-        checks = (self._not_finite(finite), self._ratio(finite), self._steep(), self._fallen(), self._weak())
+        checks = (
+            self._broken_state(), self._broken_gradient(), self._broken_jacobian(), self._no_gradient(),
+            self._ratio(), self._steep(), self._fallen(), self._weak(),
+        )  # fmt: skip
         seen = [finding for finding in checks if finding is not None]
         return seen + ([] if self.log is None else log_findings(self.log))
 
@@ -74,14 +74,42 @@ class Health:
         """The next thing to try; empty where nothing stands out."""
         return self.diagnosis[0].remedy if self.diagnosis else ""
 
-    def _not_finite(self, finite: np.ndarray) -> Finding | None:
-        if finite.all():
+    @property
+    def largest_growth(self) -> float:
+        """The largest of `growth`, of the steps whose Jacobian is finite; NaN where none is."""
+        finite = self.growth[np.isfinite(self.growth)]
+        return float(finite.max()) if finite.size else np.nan
+
+    def _broken_state(self) -> Finding | None:
+        if self.nonfinite_state is None:
             return None
-        what = f"the gradient is not finite before step {int(np.argmax(finite))}"
+        what = f"the state is not finite after step {self.nonfinite_state}"
+        return Finding(what, "look at what the policy asks for there; a smaller time step, or more sweeps")
+
+    def _broken_gradient(self) -> Finding | None:
+        broken = np.flatnonzero(~np.isfinite(self.norm))
+        if not broken.size:
+            return None
+        what = f"the gradient is not finite from step {broken[-1]} backwards"
         return Finding(what, "look for a root, a norm or a division at zero in the cost")
 
-    def _ratio(self, finite: np.ndarray) -> Finding | None:
-        live = self.norm[finite & (self.norm > 0)]
+    def _broken_jacobian(self) -> Finding | None:
+        broken = self.sampled[~np.isfinite(self.growth)]
+        if not broken.size:
+            return None
+        return Finding(
+            f"the Jacobian of step {broken[0]} is not finite",
+            "look at the state before it and start a little beside it; a joint, shape or solver of your own "
+            "may have a root, a norm or a division at zero there",
+        )
+
+    def _no_gradient(self) -> Finding | None:
+        if self.norm.any():
+            return None
+        return Finding("no gradient came back", "make the cost depend on the trajectory through the policy")
+
+    def _ratio(self) -> Finding | None:
+        live = self.norm[np.isfinite(self.norm) & (self.norm > 0)]
         if not live.size:
             return None
         tenth = max(live.size // 10, 1)
@@ -97,11 +125,11 @@ class Health:
         return None
 
     def _steep(self) -> Finding | None:
-        if not self.growth.max() > self.normal_growth:
+        if not self.largest_growth > self.normal_growth:
             return None
-        at = int(self.sampled[np.argmax(self.growth)])
+        at = int(self.sampled[np.nanargmax(self.growth)])
         return Finding(
-            f"step {at} multiplies a small change by {self.growth.max():.3g}, where up to "
+            f"step {at} multiplies a small change by {self.largest_growth:.3g}, where up to "
             f"{self.normal_growth:.3g} is normal for this robot",
             "it is a hit, or contacts that are not solved: more sweeps, a smaller time step, and "
             "gradients.clip(1.0) as a hook of the rollout",
@@ -133,7 +161,7 @@ class Health:
             [
                 f"gradient with respect to the state: {first:.3g} at the first step, {last:.3g} at the last",
                 f"largest singular value of a step: median {np.median(self.growth):.3g}, "
-                f"largest {self.growth.max():.3g}; up to {self.normal_growth:.3g} is normal",
+                f"largest {self.largest_growth:.3g}; up to {self.normal_growth:.3g} is normal",
                 *([f"saturated servos: {part:.0f} %"] if np.isfinite(part) else []),
                 *self.findings,
                 *([f"next: {self.next_step}"] if self.next_step else []),
@@ -146,24 +174,24 @@ def health(cost: Callable[[Any, Array], Any], policy: Any, key: Array, log: Log 
 
     With the `log` of a training its findings are about that too.
     """
-    with probing(Probe(look=True)) as probe:
-        jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value_of(cost)))(policy, key))
-        jax.effects_barrier()
+    probe = look_into(cost, policy, key)
     if not probe.records:
         raise ValueError("health: the cost did not call rollout, or it is compiled; give one that calls it")
-    steps = max(probe.records) + 1
-    norms = [probe.records[t].gradient for t in range(steps)]
-    befores = [eqx.combine(probe.records[t].arrays, probe.facts) for t in range(steps)]
+    records = [probe.records[t] for t in range(max(probe.records) + 1)]
+    steps = len(records)
+    broken = next((t for t, record in enumerate(records) if not record.finite), None)
+    befores = [eqx.combine(record.arrays, probe.facts) for record in records]
     sampled = np.unique(np.linspace(0, steps - 1, min(SAMPLES, steps)).astype(int))
     growth, saturated = zip(*(_look(probe.scheme, *befores[t]) for t in sampled), strict=True)
     model = befores[0][0]
     return Health(
-        norm=np.array([np.nan if norm is None else norm for norm in norms]),
+        norm=np.array([0.0 if record.gradient is None else record.gradient for record in records]),
         sampled=sampled,
         growth=np.array(growth),
         saturated=np.array(saturated),
         normal_growth=NORMAL + NORMAL_SERVO * float(np.max(np.asarray(model.gain), initial=0)),
-        fall=find_fall(model, [state for _, state, _ in befores]),
+        nonfinite_state=broken,
+        fall=find_fall(model, [state for _, state, _ in befores]) if broken is None else None,
         dt=float(probe.scheme.dt),
         log=log,
     )

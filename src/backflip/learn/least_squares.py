@@ -1,11 +1,13 @@
 """One identification as a least-squares problem, and the optimizers that bring it down."""
 
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from backflip.dynamics import Scheme
@@ -70,6 +72,15 @@ class Problem(eqx.Module):
         data = self.recorded.controls, self.recorded.observed, self.present
         return jax.vmap(one, axes, axis_size=runs)(start, *data)
 
+    def data_digest(self) -> Array:
+        """(8,) a SHA-256 of what is compared: readings, controls, initial states and noise, in float32."""
+        recorded = self.recorded
+        digest = hashlib.sha256(repr((recorded.every, recorded.averaged, self.angles)).encode())
+        for leaf in jax.tree.leaves((recorded, self.present, self.noise)):
+            array = np.asarray(leaf, np.float32)
+            digest.update(repr(array.shape).encode() + array.tobytes())
+        return jnp.asarray(np.frombuffer(digest.digest(), np.uint32))
+
     def off(self, free: Array) -> Array:
         """(runs, samples, channels) simulated minus recorded, in units of the noise; 0 where missing."""
         off = (self.readings(free) - self.recorded.observed) / self.noise
@@ -131,6 +142,8 @@ class SearchState(eqx.Module):
     """the optimizer's own state"""
     first: Array
     """(p,) where it began"""
+    digest: Array
+    """(8,) of the data that are compared"""
     done: Array
     """updates done"""
     ended: Array
@@ -145,8 +158,8 @@ def is_first_order(optimizer: Any) -> bool:
 
 
 @eqx.filter_jit
-def begin(problem: Problem, optimizer: Any, free: Array) -> SearchState:
-    """Before the first update."""
+def begin(problem: Problem, optimizer: Any, free: Array, digest: Array) -> SearchState:
+    """Before the first update; `digest` is that of problem.data_digest()."""
     if is_first_order(optimizer):
         inner: Any = free, optimizer.init(free)
     else:
@@ -154,7 +167,7 @@ def begin(problem: Problem, optimizer: Any, free: Array) -> SearchState:
         out = jax.eval_shape(lambda y: fn(y, None)[0], free)
         inner = optimizer.init(fn, free, None, {}, out, None, frozenset())
     unknown = jnp.full((), jnp.inf, free.dtype)
-    return SearchState(free, unknown, inner, free, jnp.asarray(0), jnp.asarray(False))
+    return SearchState(free, unknown, inner, free, digest, jnp.asarray(0), jnp.asarray(False))
 
 
 @eqx.filter_jit
@@ -167,7 +180,7 @@ def advance(problem: Problem, optimizer: Any, state: SearchState) -> SearchState
     ended, _ = optimizer.terminate(fn, free, None, {}, inner, frozenset())
     r = inner.f_info.residual
     cost = jnp.sum(r * r) / problem.scale**2
-    return SearchState(free, cost, inner, state.first, state.done + 1, ended)
+    return SearchState(free, cost, inner, state.first, state.digest, state.done + 1, ended)
 
 
 def _descend(problem: Problem, optimizer: "optax.GradientTransformation", search: SearchState) -> SearchState:
@@ -182,7 +195,7 @@ def _descend(problem: Problem, optimizer: "optax.GradientTransformation", search
     free = jnp.where(better, at, search.free)
     inner = optax.apply_updates(at, moves), state
     cost = jnp.where(better, cost, search.cost)
-    return SearchState(free, cost, inner, search.first, search.done + 1, search.ended)
+    return SearchState(free, cost, inner, search.first, search.digest, search.done + 1, search.ended)
 
 
 @eqx.filter_jit

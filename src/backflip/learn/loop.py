@@ -1,9 +1,10 @@
 """The loop that training and identification share: log, progress, checkpoints, resume, Ctrl-C."""
 
+import operator
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +28,16 @@ PAUSE = 10.0
 """[s] between checkpoints"""
 
 Row = dict[str, Any]
+
+
+def check_count(who: str, name: str, value: Any) -> None:
+    """Raise ValueError where an argument is no whole number from 1 up."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise ValueError(f"{who}: {name} is {value!r}; give a whole number, at least 1")
 
 
 class State(Protocol):
@@ -78,10 +89,11 @@ class Loop:
     label: str = ""
     pause: float | None = None
     """[s] between checkpoints; None: PAUSE"""
+    held: bool = False
+    """whether the caller holds the folder already"""
 
     def __post_init__(self):
-        if self.updates < 1:
-            raise ValueError(f"{self.who}: updates is {self.updates}; give at least 1")
+        check_count(self.who, "updates", self.updates)
         if self.resume and self.folder is None:
             raise ValueError(
                 f"{self.who}: resume needs the folder of the run that was stopped; give folder=..."
@@ -103,7 +115,7 @@ class Loop:
             yield None, state, Logbook(None)
             return
         folder = Path(self.folder)
-        with hold_folder(folder):
+        with nullcontext() if self.held else hold_folder(folder):
             state = self._first_state(updates, folder, state)
             book = Logbook(folder, int(state.done))
             try:
@@ -148,9 +160,9 @@ class Loop:
 
     def _go(self, updates: Updates, state: Any, folder: Path | None, book: Logbook, task: Task) -> Outcome:
         saved = time.perf_counter()
-        reason = updates.stop_reason(state, book.rows) or "all updates are done"
+        reason = self._stop_reason(updates, state, book.rows)
         try:
-            while int(state.done) < self.updates and not updates.stop_reason(state, book.rows):
+            while not reason:
                 after, row = updates.advance(state, task)
                 book.add(row)
                 # last: Ctrl-C while waiting for the figures does this update again, row and all
@@ -158,10 +170,9 @@ class Loop:
                 if folder and time.perf_counter() - saved > (PAUSE if self.pause is None else self.pause):
                     save_checkpoint(folder, state)
                     saved = time.perf_counter()
-                reason = updates.stop_reason(state, book.rows) or "all updates are done"
+                reason = self._stop_reason(updates, state, book.rows)
                 if self.until and self.until(row):
                     reason = "until(row) was true"
-                    break
         except KeyboardInterrupt:
             stopped = f"{self.who}: interrupted after {int(state.done)} updates"
             if folder:
@@ -173,3 +184,7 @@ class Loop:
         if folder:
             save_checkpoint(folder, state)
         return Outcome(state, book.rows, reason)
+
+    def _stop_reason(self, updates: Updates, state: Any, rows: list[Row]) -> str:
+        all_done = "all updates are done" if int(state.done) >= self.updates else ""
+        return updates.stop_reason(state, rows) or all_done

@@ -1,5 +1,6 @@
 """Where a gradient that is not finite came from."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.learn.probe import Probe, probing, value_of
+from backflip.learn.probe import is_finite, look_into, value_of
 
 
 class NonFinite(NamedTuple):
@@ -35,21 +36,15 @@ def locate_nonfinite(cost: Callable, policy: Any, keys: Array, update: int) -> N
 
     @eqx.filter_jit
     def are_finite(policy: Any, keys: Array) -> Array:
-        def is_finite(key: Array) -> Array:
-            answer = eqx.filter_value_and_grad(value)(policy, key)
-            return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(answer)]))
-
-        return jax.lax.map(is_finite, keys)
+        return jax.lax.map(lambda key: is_finite(eqx.filter_value_and_grad(value)(policy, key)), keys)
 
     good = are_finite(policy, keys)
     if good.all():
         return NonFinite(update, -1, -1, "gradient")
     robot = int(jnp.argmin(good))
-    with probing(Probe(look=True)) as probe:
-        jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value))(policy, keys[robot]))
-        jax.effects_barrier()
-    fallen = [t for t, record in sorted(probe.records.items()) if not record.finite]
-    if fallen:
-        return NonFinite(update, robot, fallen[0], "state")
-    bad = [t for t, m in probe.records.items() if m.gradient is not None and not jnp.isfinite(m.gradient)]
-    return NonFinite(update, robot, max(bad), "gradient") if bad else NonFinite(update, robot, -1, "cost")
+    records = look_into(cost, policy, keys[robot]).records
+    if states := [t for t, record in records.items() if not record.finite]:
+        return NonFinite(update, robot, min(states), "state")
+    if slopes := [t for t, record in records.items() if not math.isfinite(record.gradient or 0)]:
+        return NonFinite(update, robot, max(slopes), "gradient")
+    return NonFinite(update, robot, -1, "cost")

@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from backflip.learn.gradients import length
 from backflip.model import State
@@ -84,7 +85,7 @@ def begin(scheme: Any, steps: int) -> Probe | None:
 def show(probe: Probe, t: Any, before: Any, after: State) -> State:
     """The state after step t, itself; `before` is (model, state, u)."""
     arrays, probe.facts = eqx.partition(before, eqx.is_array)
-    jax.debug.callback(probe.record_forward, t, arrays, _is_finite(after))
+    jax.debug.callback(probe.record_forward, t, arrays, is_finite(after))
 
     @jax.custom_vjp
     def tap(state: State, t: Any) -> State:
@@ -101,7 +102,8 @@ def show(probe: Probe, t: Any, before: Any, after: State) -> State:
     return tap(after, t)
 
 
-def _is_finite(tree: Any) -> Any:
+def is_finite(tree: Any) -> Array:
+    """() whether every number of a tree is finite."""
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))
 
 
@@ -118,3 +120,11 @@ def value_of(cost: Callable) -> Callable:
         return answer[0] if isinstance(answer, tuple) else answer
 
     return value
+
+
+def look_into(cost: Callable, policy: Any, key: Any) -> Probe:
+    """What is seen of the first rollout of `cost(policy, key)`, and of its gradient."""
+    with probing(Probe(look=True)) as probe:
+        jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value_of(cost)))(policy, key))
+        jax.effects_barrier()
+    return probe

@@ -37,6 +37,7 @@ def make_problem(
     scheme: Scheme, theta_to_model: Callable, layout: Layout, free: Array, runs: Recording,
     sense: Callable, noise: Any, cost: ResidualCost, prior: float | None = None,
 ) -> Problem:  # fmt: skip
+    """What is compared with what, checked; residuals are not scaled yet, see scaled()."""
     if clash := sorted(set(OWN) & set(layout.names)):
         raise ValueError(f'identify: the log has a figure "{clash[0]}"; give that parameter another name')
     if not isinstance(cost, ResidualCost):
@@ -76,20 +77,21 @@ def make_problem(
 def _check_channels(theta_to_model: Callable, layout: Layout, free: Array, runs: Recording, sense) -> Model:
     """The model without its numbers, if it can be built and observes as many numbers as were recorded."""
 
-    def reading(free: Array) -> Array:
+    def build_and_read(free: Array) -> tuple[Model, Array]:
         model = built_model(theta_to_model, layout.theta(free))
         if not isinstance(model, Model):
             raise ValueError(f"identify: theta_to_model returned {type(model).__name__}; return a Model")
-        return sense(model, rest(model))
+        return model, sense(model, rest(model))
 
-    wanted = eqx.filter_eval_shape(reading, free).shape
+    model, reading = eqx.filter_eval_shape(build_and_read, free)
+    wanted = reading.shape
     have = runs.observed.shape[-1]
     if wanted != (have,):
         raise ValueError(
             f"identify: readings have {have} channels, but the model's sensors give {wanted}; "
             "record what they give, or say with `sense` what was recorded"
         )
-    return eqx.filter_eval_shape(lambda x: built_model(theta_to_model, layout.theta(x)), free)
+    return model
 
 
 def _noise(observed: np.ndarray, noise: Any) -> np.ndarray:
@@ -127,6 +129,7 @@ def scaled(problem: Problem, free: Array) -> Problem:
 
 
 def check_optimizer(optimizer: Any) -> Any:
+    """The optimizer, or levenberg_marquardt() for None."""
     import optimistix as optx
 
     from backflip.learn.levenberg import levenberg_marquardt

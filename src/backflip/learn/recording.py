@@ -27,8 +27,8 @@ class Recording(eqx.Module):
     averaged: tuple[int, ...] = eqx.field(static=True, default=())
     """channels that are means over the steps since the last sample, as an accelerometer's may be"""
     angles: tuple[int, ...] | None = eqx.field(static=True, default=None)
-    """channels that are angles [rad], and jump by 2π where they pass π: they are made continuous. None: those
-    of JointAngle sensors, where the model's sensors are what is compared"""
+    """channels that are angles [rad], and jump by 2π where they pass π: they are made continuous. None: what
+    `Sensor.angles` says, where the model's sensors are what is compared"""
 
     def __check_init__(self):
         if not isinstance(self.every, int) or self.every < 1:
@@ -80,15 +80,8 @@ def as_runs(recorded: Any) -> Recording:
     if not isinstance(recorded, Recording):
         recorded = Recording(jnp.asarray(recorded))
     observed = jnp.asarray(recorded.observed, jnp.result_type(float))
-    if observed.ndim not in (2, 3):
-        raise ValueError(
-            f"identify: the readings have shape {observed.shape}; give (samples, channels), "
-            "or (runs, samples, channels)"
-        )
-    if np.isinf(np.asarray(observed)).any():
-        raise ValueError("identify: there are infinite readings; put NaN where a sample is missing")
-    if np.isnan(np.asarray(observed)).all():
-        raise ValueError("identify: every reading is missing (NaN); record something")
+    _check_readings(np.asarray(observed))
+    _check_start(recorded.start, observed.shape[:-2])
     runs = eqx.tree_at(lambda r: r.observed, recorded, observed)
     if observed.ndim == 2:
         runs = jax.tree.map(lambda x: jnp.asarray(x)[None], runs)
@@ -99,3 +92,27 @@ def as_runs(recorded: Any) -> Recording:
             f"({recorded.every} per sample): give one row for each"
         )
     return runs
+
+
+def _check_readings(observed: np.ndarray) -> None:
+    if observed.ndim not in (2, 3):
+        raise ValueError(
+            f"identify: the readings have shape {observed.shape}; give (samples, channels), "
+            "or (runs, samples, channels)"
+        )
+    if np.isinf(observed).any():
+        raise ValueError("identify: there are infinite readings; put NaN where a sample is missing")
+    if np.isnan(observed).all():
+        raise ValueError("identify: every reading is missing (NaN); record something")
+
+
+def _check_start(start: Any, runs: tuple[int, ...]) -> None:
+    """One state for a single run, where `runs` is (); else one for each of (runs,)."""
+    if not isinstance(start, State | None):
+        raise ValueError(f"identify: start is a {type(start).__name__}; give a State, or None")
+    if start is not None and jnp.shape(start.p_WB)[:-2] != runs:
+        count = f"are {runs[0]} runs" if runs else "is one run"
+        raise ValueError(
+            f"identify: start.p_WB has shape {jnp.shape(start.p_WB)}, but there {count}; give one state for "
+            "every run"
+        )

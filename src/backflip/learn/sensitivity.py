@@ -20,13 +20,15 @@ def largest_singular_value(scheme: Scheme, model: Model, state: State, u: Array)
     """How much a step can lengthen a small change, in m, rad, m/s and rad/s; and the state after it.
 
     Only changes that keep the joints closed count: others are corrected at a rate of 1/dt, which says nothing
-    about learning.
+    about learning. NaN where the Jacobian is not finite.
     """
     J, rows, after = _jacobian(scheme, model, state, u)
+    if not (np.isfinite(J).all() and np.isfinite(rows).all()):
+        return np.nan, after
     allowed = _null_space(np.asarray(rows, float))
     zero = np.zeros_like(allowed)
     changes = np.block([[allowed, zero], [zero, allowed]])
-    return float(np.linalg.norm(np.nan_to_num(np.asarray(J, float)) @ changes, 2)), after
+    return float(np.linalg.norm(np.asarray(J, float) @ changes, 2)), after
 
 
 def _null_space(rows: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from jax import Array
 from backflip.control.arguments import check_key
 from backflip.learn.cost_function import OWN, Cost, check_cost, count_steps, figures_of
 from backflip.learn.gradients import length
-from backflip.learn.loop import Loop, Row
+from backflip.learn.loop import Loop, Row, check_count
 from backflip.learn.nonfinite import NonFinite, locate_nonfinite
 from backflip.storage import Progress, Task
 
@@ -112,10 +112,10 @@ def train(
     import optax
 
     _check_arguments(cost, policy, key, optimizer)
+    check_count("train", "robots", robots)
     judges = max(robots, VALIDATION_ROBOTS) if validation_robots is None else validation_robots
-    counts = {"robots": robots, "validation_robots": judges, "validation_every": validation_every}
-    if wrong := [f"{name} is {count!r}" for name, count in counts.items() if not count >= 1]:
-        raise ValueError(f"train: {wrong[0]}; give at least 1")
+    check_count("train", "validation_robots", judges)
+    check_count("train", "validation_every", validation_every)
     loop = Loop("train", updates, folder, resume, until, progress, label)
     optimizer = optax.with_extra_args_support(optimizer)
     start = optimizer.init(eqx.filter(policy, eqx.is_inexact_array))
@@ -211,7 +211,7 @@ class _Training:
                 f"train: the gradient was exactly 0 in {SILENT} updates in a row, so nothing is learned: "
                 "what the policy does never reaches the cost, or the cost is at its minimum; start in "
                 "contact with what is to be moved, add a term for reaching it to the cost, or try "
-                "Implicit(smoothness=...), whose contacts act from a distance",
+                "Implicit(smoothness=...), whose gradients are smooth at contacts",
                 stacklevel=6,
             )
 

@@ -83,6 +83,8 @@ def inverse3(A: Array) -> Array:
     """A⁻¹ of 3x3 matrices by cofactors.
 
     A is scaled to largest element 1 first: A³ of a millimetre's or a hundred metres' inertia leaves float32.
+    Of a symmetric A the smallest principal value must be several roundings of the largest: a smaller one is
+    lost in the elements of A itself, and no formula brings it back.
     """
     # A⁻¹ = s (s A)⁻¹ whatever s: it needs no gradient
     largest = stop_gradient(jnp.max(jnp.abs(A), (-2, -1), keepdims=True))

@@ -21,6 +21,7 @@ from backflip.model.notes import (
 )
 from backflip.model.pack import pack, topology_of
 from backflip.model.sensor import Sensor
+from backflip.model.slender import check_slender
 from backflip.model.warn import warn_of_overlap
 
 
@@ -314,6 +315,7 @@ class Builder:
         topology = topology_of(self._description)
         check_sensors(topology)
         model = pack(self._description, topology)
+        check_slender(model)
         warn_of_overlap(model)
         warn_of_ignored_ground(self._description)
         return model

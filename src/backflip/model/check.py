@@ -138,7 +138,7 @@ def _check_limits(who: str, note: JointNote) -> None:
         if lo > hi:
             fail(who, f"limits have lo {lo} > hi {hi}", "swap them")
         if unit == "rad" and note.kind.wraps and (lo < -np.pi or hi > np.pi):
-            fail(who, f"limits ({lo}, {hi}) reach beyond ±π", "angles are read from -π to π; narrow them")
+            fail(who, f"limits ({lo}, {hi}) reach beyond ±π", "give radians, and narrow them")
 
 
 def _check_loops(description: Description) -> None:

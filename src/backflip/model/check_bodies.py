@@ -3,7 +3,7 @@
 import numpy as np
 
 from backflip.geometry import Shape
-from backflip.geometry.shape import LONGEST
+from backflip.geometry.shape import LONGEST, as_numbers
 from backflip.model.notes import WORLD_NAME, BodyNote, ShapeNote
 from backflip.model.values import (
     LARGEST,
@@ -14,7 +14,6 @@ from backflip.model.values import (
     check_rotation,
     check_vector,
     fail,
-    numbers,
 )
 
 
@@ -42,11 +41,17 @@ def check_shape(note: ShapeNote) -> None:
 
 
 def _check_form(who: str, shape: Shape) -> None:
-    """The numbers of a shape, by its own check."""
+    """The numbers of a shape, by its own check, and the size it makes of them."""
     try:
         shape.check()
+        packed = shape.pack()
     except ValueError as error:
         raise ValueError(f"{who}: {error}") from None
+    numbers, count = check_vector(who, "pack()", packed), shape.measures
+    if count not in range(4):
+        fail(who, f"its class has measures = {count!r}", "give 0, 1, 2 or 3")
+    if numbers[count:].any():
+        fail(who, f"pack() is {packed!r} but its class has measures = {count}", "give 0 for the rest")
 
 
 def check_body(note: BodyNote, shapes: list[ShapeNote]) -> None:
@@ -77,7 +82,7 @@ SMALLEST_INERTIA = 1e-27
 
 
 def _check_inertia(who: str, inertia) -> None:
-    I = numbers(inertia)
+    I = as_numbers(inertia)
     if I.shape not in ((3,), (3, 3)) or not np.all(np.abs(I) <= LARGEST):
         fail(who, f"inertia is {inertia!r}", "give (3,) or (3, 3) numbers in kg m²")
     I = np.diag(I) if I.ndim == 1 else I

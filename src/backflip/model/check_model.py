@@ -5,8 +5,10 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from backflip.geometry import KINDS, Shape
 from backflip.model.fields import FIELDS, expect_model
 from backflip.model.model import Model
+from backflip.model.slender import check_slender
 from backflip.model.values import fail
 
 NOT_NEGATIVE = ("density", "friction", "stiffness", "damping", "ball_damping", "damping_ratio", "frequency")
@@ -41,6 +43,7 @@ def check(model: Model) -> None:
     _check_bodies(model, leaves)
     _check_shapes(model, leaves)
     _check_joints(model, leaves)
+    check_slender(model)
 
 
 def _check_bodies(model: Model, leaves: dict[str, np.ndarray]) -> None:
@@ -57,7 +60,7 @@ def _check_bodies(model: Model, leaves: dict[str, np.ndarray]) -> None:
 
 
 def _check_inertia(body: str, I: np.ndarray) -> None:
-    who = f'check: model.inertia of body "{body}"'
+    who = f'model.inertia of body "{body}"'
     if np.abs(I - I.T).max() > ROUNDING * np.abs(I).max():
         fail(who, "it is not symmetric", "give a symmetric matrix")
     a, b, c = np.linalg.eigvalsh(I)
@@ -66,10 +69,16 @@ def _check_inertia(body: str, I: np.ndarray) -> None:
 
 
 def _check_shapes(model: Model, leaves: dict[str, np.ndarray]) -> None:
-    used = np.array([[k < s.measures for k in range(3)] for s in model.topology.shapes]).reshape(-1, 3)
+    lengths = [s.kind.measures if _has_lengths(s.kind) else 0 for s in model.topology.shapes]
+    used = np.arange(3) < np.array(lengths, int)[:, None]
     _demand(model, "size", ~used | (leaves["size"] > 0), leaves["size"], "give positive lengths in metres")
     e = leaves["restitution"]
     _demand(model, "restitution", (e >= 0) & (e <= 1 + ROUNDING), e, "give numbers from 0 to 1")
+
+
+def _has_lengths(kind: type[Shape]) -> bool:
+    """Whether all its numbers are lengths; those of a shape that has its own check may be anything finite."""
+    return kind in KINDS or kind.check is Shape.check
 
 
 def _check_joints(model: Model, leaves: dict[str, np.ndarray]) -> None:

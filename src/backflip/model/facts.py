@@ -40,8 +40,6 @@ class ShapeFact:
     restitution_given: bool
     outline: Outline | None = None
     """faces and edges of a shape with corners"""
-    measures: int = 0
-    """how many of the three numbers of its size it uses"""
 
 
 @dataclass(frozen=True)

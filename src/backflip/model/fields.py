@@ -90,7 +90,8 @@ def a_kind(thing: object) -> str:
 def expect_model(who: str, model: Model) -> None:
     """Refuse what is no Model, and one whose leaves have other shapes than its topology says."""
     if not isinstance(model, Model):
-        raise TypeError(f"{who}: {a_kind(model)} was given where a Model belongs; mind the order")
+        remedy = "call its build()" if hasattr(model, "build") else "mind the order"
+        raise TypeError(f"{who}: {a_kind(model)} was given where a Model belongs; {remedy}")
     for name, shape in leaf_shapes(model.topology).items():
         leaf = getattr(model, name)
         if np.shape(leaf) != shape:

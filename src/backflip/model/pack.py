@@ -162,7 +162,6 @@ def topology_of(description: Description) -> Topology:
             s.friction is not None,
             s.restitution is not None,
             s.shape.outline,
-            int(np.count_nonzero(s.shape.pack())),
         )
         for s in description.shapes
     )
@@ -241,7 +240,7 @@ def _pairs(description: Description, joints, shapes: tuple[ShapeFact, ...]) -> t
             or not (description.shapes[i].collide and description.shapes[k].collide)
         )
 
-    def rank(i: int) -> tuple[int, str]:
+    def rank(i: int) -> tuple[bool, int, str]:
         return kind_order(shapes[i].kind)
 
     pairs = [

@@ -4,10 +4,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, overload
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip.model.check_model import check
 from backflip.model.expect import expect_state
 from backflip.model.facts import Topology
 from backflip.model.fields import FIELDS, STATE_FIELDS, Field, expect_model, field_of, leaf_shapes, place_of
@@ -31,14 +33,18 @@ def replace(model: Model, state: State | None = None, /, **changes: Any) -> Mode
     """
     if state is not None:
         expect_state("replace", model, state)
-        changed = {name: _state_leaf(model, state, name, value) for name, value in changes.items()}
-        return dataclasses.replace(state, **changed)
+        of_state = {name: _state_leaf(model, state, name, value) for name, value in changes.items()}
+        if model.topology.planar:
+            _check_planar(of_state)
+        return dataclasses.replace(state, **of_state)
     expect_model("replace", model)
     leaves: dict[str, Any] = {
         name: _sensor_leaves(model, value) if name == "sensors" else _model_leaf(model, name, value)
         for name, value in changes.items()
     }
-    return dataclasses.replace(model, **leaves)
+    changed = dataclasses.replace(model, **leaves)
+    check(changed)
+    return changed
 
 
 def get(model: Model, field: str, name: str) -> Array:
@@ -57,7 +63,7 @@ def _measured(facts: Topology, field: str, name: str, value: Array) -> Array:
     """Of a size, the numbers the shape uses: () of a sphere, (2,) of a capsule."""
     if field != "size":
         return value
-    count = facts.shapes[facts.shape(name)].measures
+    count = facts.shapes[facts.shape(name)].kind.measures
     return value[0] if count == 1 else value[:count]
 
 
@@ -83,6 +89,15 @@ def _state_leaf(model: Model, state: State, name: str, value: Any) -> Array:
     return _put(model.topology, name, entry, leaf, value)
 
 
+def _check_planar(changes: Mapping[str, Array]) -> None:
+    """Refuse velocities, where they are known, that leave the plane of a planar model."""
+    for name, out in (("v_WB", [1]), ("w_WB", [0, 2])):
+        value = changes.get(name)
+        if value is not None and not isinstance(value, jax.core.Tracer) and np.any(np.asarray(value)[:, out]):
+            remedy = "give (vx, 0, vz)" if name == "v_WB" else "give (0, wy, 0)"
+            raise ValueError(f"replace: {name} leaves the plane of a planar model; {remedy}")
+
+
 def _put(facts: Topology, name: str, entry: Field, leaf: Array, values: Mapping[str, Any]) -> Array:
     """The leaf with the entries of these names set, all at once."""
     index, parts = [], []
@@ -100,7 +115,7 @@ def _put(facts: Topology, name: str, entry: Field, leaf: Array, values: Mapping[
 
 def _padded(facts: Topology, shape: str, value: Any, dtype: Any) -> Array:
     """The three numbers of a size from those that the shape uses: () for a sphere, (2,) for a capsule."""
-    count = facts.shapes[facts.shape(shape)].measures
+    count = facts.shapes[facts.shape(shape)].kind.measures
     own = _fitted(f'size of "{shape}"', value, () if count == 1 else (count,), dtype)
     return jnp.pad(jnp.atleast_1d(own), (0, 3 - count))
 
@@ -181,7 +196,7 @@ def _material(facts: Topology, field: str, name: str) -> None:
     if not getattr(facts.shapes[facts.shape(name)], f"{field}_given"):
         raise ValueError(
             f'shape "{name}" was described without {field}, so that of what it touches counts; '
-            f"give add_shape({field}=...)"
+            f"give it {field}=... when it is added"
         )
 
 

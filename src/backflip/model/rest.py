@@ -1,5 +1,6 @@
 """The state a Model starts in: roots where they were put, the rest hung from them by their joints."""
 
+import warnings
 from collections.abc import Mapping
 from functools import reduce
 
@@ -19,6 +20,8 @@ from backflip.model.model import Model, State
 
 Coordinates = Mapping[str, ArrayLike] | ArrayLike | None
 """Numbers by joint, or (c,) of all coordinates in their order, or nothing"""
+SLACK = 1e-3
+"""[rad] or [m] beyond a limit that is worth no warning"""
 
 
 def rest(model: Model, positions: Coordinates = None, velocities: Coordinates = None) -> State:
@@ -34,6 +37,8 @@ def rest(model: Model, positions: Coordinates = None, velocities: Coordinates = 
     """
     expect_model("rest", model)
     q = _coordinates(model, "positions", positions)
+    if positions is not None:
+        _warn_of_odd_positions(model, q)
     if velocities is None:
         return _rest(model, q, None)
     return _rest(model, q, _coordinates(model, "velocities", velocities))
@@ -77,6 +82,23 @@ def _coordinates(model: Model, what: str, given: Coordinates) -> Array:
             raise ValueError(f'rest: {what} of joint "{name}" has shape {array.shape} but needs {size}')
         q = q.at[at].set(array)
     return q
+
+
+def _warn_of_odd_positions(model: Model, q: Array) -> None:
+    """Warn, where numbers are known, of positions beyond limits, and of angles that look like degrees."""
+    if any(isinstance(x, jax.core.Tracer) for x in (q, model.lower, model.upper)):
+        return
+    facts = model.topology
+    numbers = (np.asarray(x) for x in (q, model.lower, model.upper))
+    for (j, k), value, low, high in zip(facts.coordinates, *numbers, strict=True):
+        joint = facts.joints[j]
+        if joint.limited[k] and not low - SLACK <= value <= high + SLACK:
+            what = f"beyond its limits ({low:g}, {high:g})"
+        elif joint.kind.units[k] == "rad" and joint.kind.wraps and abs(value) > 2 * np.pi:
+            what = "more than a turn: angles are in radians"
+        else:
+            continue
+        warnings.warn(f'rest: joint "{joint.name}" starts at {value:g}, {what}', stacklevel=3)
 
 
 def _array(who: str, value: ArrayLike, dtype: DTypeLike) -> Array:

@@ -36,6 +36,10 @@ class Sensor(ABC):
     def size(self, facts: "Topology") -> int:
         """How many numbers it reads in this model."""
 
+    def angles(self, facts: "Topology") -> tuple[bool, ...]:
+        """Which of its `size` numbers are angles [rad] that jump from π to −π; identify() unwraps these."""
+        return (False,) * self.size(facts)
+
     def leaves(self) -> Mapping[str, Any]:
         """Numbers to differentiate by, by name; they become `model.sensors[i]` and come back to `read`."""
         return {}

@@ -1,11 +1,11 @@
 """Numbers and names as people give them: what is refused, and in which words."""
 
 from collections.abc import Iterable
-from numbers import Real
 from typing import NoReturn
 
 import numpy as np
 
+from backflip.geometry.shape import as_numbers
 from backflip.model.names import unknown
 from backflip.model.notes import rotation_matrix
 
@@ -28,7 +28,7 @@ def check_names(kind: str, names: list[str], reserved: Iterable[str] = ()) -> No
         if name in reserved:
             fail(f'{kind} "{name}"', "this name is taken by the surroundings", "choose another name")
         if sum(isinstance(other, str) and other == name for other in names) > 1:
-            fail(f'{kind} "{name}"', "the name is used twice", "give every one its own name")
+            fail(f'{kind} "{name}"', "the name is used twice", "give every one its own name (name=...)")
 
 
 def check_known(who: str, what: str, name: object, known: Iterable[str]) -> None:
@@ -43,22 +43,9 @@ def check_choice(who: str, what: str, value: object) -> None:
         fail(who, f"{what} is {value!r}", "give True or False")
 
 
-def numbers(value: object) -> np.ndarray:
-    """Floats; nan, which no check lets pass, for what is not a real number: strings, booleans, dates."""
-    try:
-        plain = np.asarray(value)
-        real = plain.dtype.kind in "iuf" or (
-            plain.dtype.kind == "O"
-            and all(isinstance(x, Real) and not isinstance(x, bool) for x in plain.flat)
-        )
-        return plain.astype(float) if real else np.asarray(np.nan)
-    except (TypeError, ValueError, OverflowError):
-        return np.asarray(np.nan)
-
-
 def check_vector(who: str, what: str, value: object, length: int = 3) -> np.ndarray:
     """`length` finite numbers."""
-    v = numbers(value)
+    v = as_numbers(value)
     if v.shape != (length,) or not np.all(np.abs(v) <= LARGEST):
         fail(who, f"{what} is {value!r}", f"give {length} finite numbers, none beyond {LARGEST:g}")
     return v
@@ -66,7 +53,7 @@ def check_vector(who: str, what: str, value: object, length: int = 3) -> np.ndar
 
 def check_number(who: str, what: str, value: object, remedy: str = "give a finite number") -> float:
     """One finite number."""
-    v = numbers(value)
+    v = as_numbers(value)
     if v.shape != () or not np.isfinite(v):
         fail(who, f"{what} is {value!r}", remedy)
     if abs(v) > LARGEST:
@@ -105,7 +92,7 @@ def check_rotation(who: str, rotation) -> None:
     """None, a rotation matrix (3, 3), or a rotation vector (3,)."""
     if rotation is None:
         return
-    r = numbers(rotation)
+    r = as_numbers(rotation)
     if r.shape not in ((3,), (3, 3)) or not np.all(np.abs(r) <= LARGEST):
         fail(who, f"rotation is {rotation!r}", "give a matrix (3, 3) or a rotation vector (3,) in rad")
     R = rotation_matrix(r)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from backflip import lanes
-from backflip.model import Model, State, expect_state
+from backflip.model import Model, Sensor, State, expect_state
 from backflip.sense.sight import Sight
 
 
@@ -43,7 +43,7 @@ def _values(model: Model, state: State) -> tuple[Array, ...]:
         return tuple(getattr(state, name).reshape(-1) for name in STATE)
     sight = Sight(model, state)
     return tuple(
-        _checked(name, jnp.ravel(sensor.read(sight, leaves)), sensor.size(facts))
+        _reading(name, sensor, sight, leaves)
         for name, sensor, leaves in zip(facts.sensor_names, facts.sensors, model.sensors, strict=True)
     )
 
@@ -51,8 +51,14 @@ def _values(model: Model, state: State) -> tuple[Array, ...]:
 _all_values = jax.jit(lanes.compile(_values))
 
 
-def _checked(name: str, reading: Array, size: int) -> Array:
-    """A reading of the size its sensor promises."""
+def _reading(name: str, sensor: Sensor, sight: Sight, leaves: dict[str, Array]) -> Array:
+    """A reading of the size its sensor promises; what goes wrong in it says in which sensor."""
+    try:
+        reading = jnp.ravel(jnp.asarray(sensor.read(sight, leaves)))
+    except Exception as error:
+        error.add_note(f"while sensor {name} was read")
+        raise
+    size = sensor.size(sight.model.topology)
     if reading.shape != (size,):
         raise ValueError(f"sensor {name}: it reads {reading.size} numbers but its size() is {size}")
     return reading

@@ -36,6 +36,10 @@ class JointAngle(_OfJoint):
 
     unit: ClassVar[str] = "rad or m"
 
+    def angles(self, facts: Topology) -> tuple[bool, ...]:
+        """By the units of the joint's coordinates."""
+        return tuple(unit == "rad" for unit in facts.joints[facts.joint(self.joint)].kind.units)
+
     def read(self, sight: Sight, leaves: Leaves) -> Array:
         """The joint's coordinates."""
         return sight.coordinates[0][sight.coordinates_of(self.joint)]
@@ -218,5 +222,4 @@ class Distance(_OfBody):
 
     def read(self, sight: Sight, leaves: Leaves) -> Array:
         """‖p_WP − target‖; 0 with gradient 0 where the two meet."""
-        point, _ = sight.point(sight.model.topology.body(self.body), leaves["position"])
-        return norm(point - leaves["target"])
+        return norm(sight.point(self.body, leaves["position"]).position - leaves["target"])

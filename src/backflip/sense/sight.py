@@ -9,7 +9,7 @@ from backflip.dynamics.contacts import contact_forces
 from backflip.dynamics.joints import joint_coordinates
 from backflip.dynamics.motion import Motion
 from backflip.math import cross, matvec
-from backflip.model import Bodies, Model, State, bodies_of
+from backflip.model import Bodies, Model, Point, State, bodies_of
 
 
 class Sight:
@@ -47,7 +47,8 @@ class Sight:
         """(3,) [m] from the centre of mass of a body to its point p_B, in W."""
         return matvec(self.state.R_WB[body], jnp.asarray(p_B) - self.bodies.com[body])
 
-    def point(self, body: int, p_B: Array) -> tuple[Array, Array]:
+    def point(self, body: str, p_B: Array) -> Point:
         """Position and velocity (3,) in W of a point of a body, which is given in B from its origin."""
-        arm = self.arm(body, p_B)
-        return self.state.p_WB[body] + arm, self.state.v_WB[body] + cross(self.state.w_WB[body], arm)
+        b = self.model.body(body)
+        arm = self.arm(b, p_B)
+        return Point(self.state.p_WB[b] + arm, self.state.v_WB[b] + cross(self.state.w_WB[b], arm))

@@ -7,7 +7,14 @@ never knows physics, policies, what the figures mean
 """
 
 from backflip.storage.checkpoint import has_checkpoint, load_checkpoint, remove_checkpoints, save_checkpoint
-from backflip.storage.files import DamagedFile, MisfitFile, clear_folder, hold_folder, write_atomically
+from backflip.storage.files import (
+    DamagedFile,
+    MisfitFile,
+    clear_folder,
+    hold_folder,
+    remove_folder,
+    write_atomically,
+)
 from backflip.storage.logbook import Logbook, read_log
 from backflip.storage.progress import Progress, Task
 from backflip.storage.weights import load_weights, save_weights
@@ -25,6 +32,7 @@ __all__ = [
     "load_weights",
     "read_log",
     "remove_checkpoints",
+    "remove_folder",
     "save_checkpoint",
     "save_weights",
     "write_atomically",

@@ -80,12 +80,17 @@ def _is_running(process: int) -> bool:
 def clear_folder(path: str | Path) -> Path:
     """An empty folder at `path`, whatever was there; of a symbolic link only the link is removed."""
     path = Path(path)
+    remove_folder(path)
+    path.mkdir(parents=True)
+    return path
+
+
+def remove_folder(path: Path) -> None:
+    """Remove whatever is at `path`, if anything; of a symbolic link only the link."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.is_dir():
         shutil.rmtree(path)
-    path.mkdir(parents=True)
-    return path
 
 
 @contextmanager

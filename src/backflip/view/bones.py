@@ -20,7 +20,7 @@ def bones_of(model: "Model", shapes: tuple[Part, ...]) -> tuple[Part, ...]:
     from backflip.model import bodies_of
 
     facts, bodies = model.topology, bodies_of(model)
-    mass, inertia, p_AJ, p_BJ = (
+    mass, inertia, p_CJ_A, p_CJ_B = (
         np.asarray(x, float) for x in (bodies.mass, bodies.inertia, bodies.p_CJ_A, bodies.p_CJ_B)
     )
     bones: list[Part] = []
@@ -30,8 +30,8 @@ def bones_of(model: "Model", shapes: tuple[Part, ...]) -> tuple[Part, ...]:
         if facts.inertia_given[b] and hollow:
             bones.append(_box_of_inertia(b, mass[b], inertia[b]))
             own.insert(0, bones[-1])
-        anchors = [p_AJ[j] for j, fact in enumerate(facts.joints) if fact.a == b]
-        anchors += [p_BJ[j] for j, fact in enumerate(facts.joints) if fact.b == b]
+        anchors = [p_CJ_A[j] for j, fact in enumerate(facts.joints) if fact.a == b]
+        anchors += [p_CJ_B[j] for j, fact in enumerate(facts.joints) if fact.b == b]
         bones += _rods(own, anchors)
     return tuple(bones)
 
@@ -53,7 +53,7 @@ def _box_of_inertia(body: int, mass: float, inertia: np.ndarray) -> Part:
 def _rods(parts: list[Part], anchors: list[np.ndarray]) -> list[Part]:
     """Rods to every part from those before it, and to the joints from all, where there is a gap."""
     thin = THIN * parts[0].reach
-    loose = [(parts[:i], np.asarray(part.p_BS)) for i, part in enumerate(parts) if i > 0]
+    loose = [(parts[:i], np.asarray(part.p_CS)) for i, part in enumerate(parts) if i > 0]
     loose += [(parts, p) for p in anchors]
     rods = []
     for others, p in loose:
@@ -64,12 +64,12 @@ def _rods(parts: list[Part], anchors: list[np.ndarray]) -> list[Part]:
 
 
 def _nearest(part: Part, p: np.ndarray) -> tuple[np.ndarray, float]:
-    """The point of a part's core nearest to p (3,) [m], in B, and how far p is outside its skin [m]."""
+    """The point of a part's core nearest to p (3,) [m], from C, in B, and how far p is outside it [m]."""
     R = np.asarray(part.R_BS)
     low, high, rounding = part.kind.core(part.form)
-    p_S = R.T @ (p - part.p_BS)
+    p_S = R.T @ (p - part.p_CS)
     core = np.clip(p_S, low, high)
-    return part.p_BS + R @ core, float(np.linalg.norm(p_S - core)) - rounding
+    return part.p_CS + R @ core, float(np.linalg.norm(p_S - core)) - rounding
 
 
 def _rod(body: int, start: np.ndarray, end: np.ndarray, thin: float) -> Part:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.dynamics.contacts import collide, contact_forces, contact_shapes
+from backflip.dynamics.contacts import contact_forces, contact_shapes, contacts_of_poses
 from backflip.dynamics.motion import Motion
 from backflip.model import Model, bodies_of
 from backflip.model.bodies import with_world
@@ -44,7 +44,7 @@ def _felt(model: Model, p_WB: Array, R_WB: Array, rows: Array) -> tuple[Array, A
     def moment(now: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         p, R, force = now
         at = Motion(p, R, jnp.zeros_like(p), jnp.zeros_like(p))
-        touch = collide(model, bodies, at, 1.0)
+        touch = contacts_of_poses(model, bodies, p, R)
         assert touch is not None
         point = with_world(p, R)[0][touch.a] + touch.arm_A
         push = model.topology.layout.by_contact(force)[:, :1]

@@ -111,7 +111,7 @@ def _part(part: Part) -> dict:
         "two_tone": part.kind.two_tone,
         "size": [] if drawn else np.asarray(part.form, float).tolist(),
         "body": part.body,
-        "p_BS": np.asarray(part.p_BS, float).tolist(),
+        "p_CS": np.asarray(part.p_CS, float).tolist(),
         "q_BS": _quaternions(np.asarray(part.R_BS, float)).tolist(),
         "colour": colour_of(part),
         "surface": _surface(part) if drawn else [],

@@ -68,7 +68,7 @@ class Painter:
 
     def placed(self, part: Part, i: int) -> Solid:
         """A part in picture i, placed from the target: numbers stay small however far a robot walks."""
-        p, R = np.asarray(part.p_BS, float), np.asarray(part.R_BS, float)
+        p, R = np.asarray(part.p_CS, float), np.asarray(part.R_BS, float)
         if part.body != WORLD:
             R_WB = self.scene.R_WB[i, part.body]
             p, R = self.scene.p_WB[i, part.body] + R_WB @ p, R_WB @ R

@@ -128,7 +128,7 @@ function add_part(part, parent) {
   const material = new THREE.MeshStandardMaterial({ roughness: 0.55, metalness: 0.05, ...skin(part.two_tone, part.colour) });
   const mesh = new THREE.Mesh(solid(part), material);
   mesh.castShadow = mesh.receiveShadow = true;
-  mesh.position.fromArray(part.p_BS);
+  mesh.position.fromArray(part.p_CS);
   mesh.quaternion.fromArray(part.q_BS);
   parent.add(mesh);
 }
@@ -153,10 +153,10 @@ function add_plane(part, parent) {
   mesh.receiveShadow = true;
   mesh.quaternion.fromArray(part.q_BS);
   // the square lies under the motion, moved by whole tiles so that lines still mark the origin
-  const p_BS = new THREE.Vector3().fromArray(part.p_BS);
-  const under = centre.clone().sub(p_BS).applyQuaternion(mesh.quaternion.clone().invert());
+  const p_CS = new THREE.Vector3().fromArray(part.p_CS);
+  const under = centre.clone().sub(p_CS).applyQuaternion(mesh.quaternion.clone().invert());
   under.set(2 * tile * Math.round(under.x / (2 * tile)), 2 * tile * Math.round(under.y / (2 * tile)), 0);
-  mesh.position.copy(under.applyQuaternion(mesh.quaternion)).add(p_BS);
+  mesh.position.copy(under.applyQuaternion(mesh.quaternion)).add(p_CS);
   parent.add(mesh);
 }
 

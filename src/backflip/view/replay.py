@@ -72,14 +72,14 @@ def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
             f"replay: p_WB has shape {p_WB.shape} but one run of this model has (T, {wanted[1]}, 3); "
             "of a batch choose one, such as jax.tree.map(lambda x: x[0], trajectory)"
         )
-    p_BS = np.asarray(bodies_of(model).p_CS, float)
-    parts = tuple(_part_of(model, i, p_BS[i]) for i in range(len(model.topology.shapes)))
+    p_CS = np.asarray(bodies_of(model).p_CS, float)
+    parts = tuple(_part_of(model, i, p_CS[i]) for i in range(len(model.topology.shapes)))
     times = dt * np.arange(len(p_WB))
     return Scene((*parts, *bones_of(model, parts)), p_WB, R_WB, times, forces_of(model, states))
 
 
-def _part_of(model: "Model", i: int, p_BS: np.ndarray) -> Part:
+def _part_of(model: "Model", i: int, p_CS: np.ndarray) -> Part:
     """Shape i of a Model, riding on the centre of mass of its body."""
     fact = model.topology.shapes[i]
     form = jax.tree.map(lambda x: np.asarray(x, float), model.form(i))
-    return Part(fact.kind, form, fact.body, tuple(p_BS), np.asarray(model.R_BS[i], float))
+    return Part(fact.kind, form, fact.body, tuple(p_CS), np.asarray(model.R_BS[i], float))

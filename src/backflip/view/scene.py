@@ -14,14 +14,14 @@ WORLD = -1
 
 @dataclass(frozen=True)
 class Part:
-    """A solid on a body, with frame S fixed in the body's frame B."""
+    """A solid on a body, with frame S fixed in the body, whose centre of mass is C and whose axes are B's."""
 
     kind: type[Shape]
     form: Form
     """what its kind makes of it: its size (3,) [m], or a Polytope"""
     body: int = WORLD
-    p_BS: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """[m]"""
+    p_CS: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """[m] from the centre of mass, in B (in W for the world)"""
     R_BS: tuple[tuple[float, float, float], ...] | np.ndarray = (
         (1.0, 0.0, 0.0),
         (0.0, 1.0, 0.0),
@@ -127,9 +127,9 @@ def bounds(scene: Scene, part: Part) -> tuple[np.ndarray, np.ndarray]:
     """Low and high corners (T, 3) [m] of a box around a part; (1, 3) for a part of the world."""
     low, high, rounding = part.kind.core(part.form)
     half = (high - low) / 2
-    p, R = np.asarray(part.p_BS)[None], np.asarray(part.R_BS)[None]
+    p, R = np.asarray(part.p_CS)[None], np.asarray(part.R_BS)[None]
     if part.body != WORLD:
-        # p_WS = p_WB + R_WB p_BS
+        # p_WS = p_WB + R_WB p_CS
         p = scene.p_WB[:, part.body] + scene.R_WB[:, part.body] @ p[0]
         R = scene.R_WB[:, part.body] @ R
     out = np.abs(R) @ half + rounding

@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     add("list", _list, "List the experiments.", as_json)
     run = add("run", _run, "Run an experiment, or all of them.", out, as_json, seeded)
     run.add_argument("name", metavar="NAME", help='an experiment of "backflip list", or all')
-    run.add_argument("--resume", type=Path, metavar="DIR", help="go on from an interrupted run's folder")
+    run.add_argument("--resume", type=_folder, metavar="DIR", help="go on from an interrupted run's folder")
     verify = add("verify", _verify, "Measure every claim again from the files of its run.", as_json)
     where = "folder with the files (%(default)s); runs for your own"
     verify.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help=where)
@@ -147,6 +147,12 @@ def _seed(text: str) -> int:
     if not 0 <= seed <= MAX_SEED:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 0 to {MAX_SEED}")
     return seed
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("give the folder of the run")
+    return Path(text)
 
 
 def _demo(asked: argparse.Namespace) -> int:

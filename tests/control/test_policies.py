@@ -158,3 +158,20 @@ def test_an_activation_without_a_name_is_copied_as_it_is():
     assert copy.deepcopy(policy).activation is policy.activation
     own = bf.MLP(2, 1, (4,), key=KEY, activation=jnp.tanh)
     assert pickle.loads(pickle.dumps(own)).activation is jnp.tanh
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: bf.MLP(3, 2, 8, key=KEY), r"MLP: hidden is 8; .*such as hidden=\(8,\)"),
+        (lambda: bf.MLP(3, 2, (8, 0.5), key=KEY), r"MLP: hidden\[1\] is 0.5; give a whole number from 1 up"),
+        (lambda: bf.MLP(None, 2, key=KEY), "MLP: inputs is None; give a whole number"),
+        (lambda: bf.MLP(3, 2, key=0), r"MLP: key is 0; give one key, such as jax.random.key\(0\)"),
+        (lambda: bf.Elman(3, 2, key=jax.random.split(KEY)), "Elman: key is .*; give one key"),
+        (lambda: bf.GRU(3, 2, (8,), key=KEY), "GRU: units is a tuple; give a whole number from 1 up"),
+        (lambda: bf.LSTM(3, 2.5, key=KEY), "LSTM: outputs is 2.5; give a whole number"),
+    ],
+)
+def test_a_network_of_the_wrong_sizes_is_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -175,10 +175,17 @@ def test_a_mesh_that_is_not_there_is_refused_by_name():
 
 def test_a_hull_is_not_smaller_than_what_float32_can_weigh():
     cloud = np.random.default_rng(0).random((8, 3))
-    for size in (cloud * 1e-8, cloud * [1e-5, 5e-7, 1e-5]):
-        with pytest.raises(ValueError, match=r"its points span .* along [xyz]; give .* at least 1e-06"):
+    for size in (cloud * 1e-8, cloud * [1e-4, 5e-6, 1e-4]):
+        with pytest.raises(ValueError, match=r"its points span .* along [xyz]; give .* at least 1e-05"):
             Hull(size).check()
-    small = Hull(cloud * 2e-6)
+    small = Hull(cloud * 2e-5)
     small.check()
     inertia = Hull.bulk(form_of(small, "float32")).inertia
     assert (np.linalg.eigvalsh(np.asarray(inertia, float)) > 0).all()
+
+
+def test_a_hull_of_thousands_of_points_is_refused_soon_and_one_far_from_its_origin_at_once():
+    with pytest.raises(ValueError, match=r"it has \d+ corners; give at most 32"):
+        bf.Hull(np.random.RandomState(0).rand(3000, 3)).check()
+    with pytest.raises(ValueError, match="far from its origin for their size; give it a position"):
+        bf.Hull(1e-4 * np.random.RandomState(0).rand(12, 3) + 1e4).check()

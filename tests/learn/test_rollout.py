@@ -164,7 +164,10 @@ def go(cart, policy, **options):
 KEY = jax.random.key(0)
 WRONG = {
     "too wide": (bf.MLP(5, 1, (4,), key=KEY), r"fails on an observation of shape \(2,\) and no memory"),
-    "too many outputs": (bf.MLP(2, 3, (4,), key=KEY), r"u of shape \(3,\); this model has 1 actuators"),
+    "too many outputs": (
+        bf.MLP(2, 3, (4,), key=KEY),
+        r"u of shape \(3,\); this model has 1 actuators.*: 2 and 1",
+    ),
     "one argument": (lambda observation: observation[:1], "fails on .* policy is policy"),
     "no memory returned": (lambda observation, memory: observation[:1], r"return \(u, memory\)"),
     "memory never started": (
@@ -181,8 +184,10 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_a_policy_that_does_not_fit_is_named_at_once(cart, what):
     policy, message = WRONG[what]
-    with pytest.raises(ValueError, match=f"rollout: the policy .*{message}"):
+    with pytest.raises(ValueError, match=f"rollout: the policy .*{message}") as caught:
         go(cart, policy)
+    remedy = "MLP(model.observation_size, model.controls, ...)" in str(caught.value)
+    assert remedy == isinstance(policy, bf.MLP)
 
 
 def test_a_memory_of_another_size_is_refused(cart):
@@ -209,3 +214,32 @@ def test_swapped_arguments_and_batches_are_refused(cart):
         bf.rollout(SCHEME, cart, state, cart, steps=3)
     with pytest.raises(ValueError, match=r"state.p_WB has shape \(5, 2, 3\).*jax.vmap"):
         bf.rollout(SCHEME, cart, jax.tree.map(lambda x: jnp.stack([x] * 5), state), steps=3)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "message"),
+    [
+        (bf.gradients.clip(1.0), r"hooks is one function; give a sequence, such as hooks=\(gradients.clip"),
+        (None, "hooks is None; give a sequence"),
+        ((bf.gradients.clip,), r"gradients.clip itself; call it: gradients.clip\(1.0\)"),
+        ([bf.gradients.fade], r"gradients.fade itself; call it"),
+        ((bf.gradients.clip_per_robot,), "clip_per_robot is no hook; call it in the cost"),
+        ((0.95,), "hooks has 0.95; a hook is a function"),
+    ],
+)
+def test_hooks_of_the_wrong_kind_are_named(cart, hooks, message):
+    with pytest.raises(ValueError, match=f"rollout: .*{message}"):
+        go(cart, None, hooks=hooks)
+
+
+@pytest.mark.parametrize(("steps", "needed"), [(None, r"\(steps, 1\)"), (3, r"\(3, 1\)")])
+def test_controls_of_the_wrong_shape_are_told_the_right_one(cart, steps, needed):
+    with pytest.raises(ValueError, match=rf"controls have shape \(4, 2\); this model needs {needed}"):
+        go(cart, jnp.zeros((4, 2)), steps=steps)
+
+
+def test_after_no_steps_the_last_state_is_the_start(cart):
+    path = go(cart, None, steps=0)
+    assert_same(path.last, bf.rest(cart))
+    with pytest.raises(ValueError, match="start is not known"):
+        _ = path._replace(start=None).last

@@ -172,7 +172,7 @@ def press_ctrl_c(row):
 
 
 def test_ctrl_c_leaves_a_run_that_can_go_on(puck, whole, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted after 5 updates; .* go on with resume=True"):
         run(puck, tmp_path, until=press_ctrl_c)
     policy, log = run(puck, tmp_path, resume=True)
     assert_same(policy, whole[1])
@@ -180,7 +180,7 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(puck, whole, tmp_path):
 
 
 def test_ctrl_c_without_a_folder_returns_what_there_is():
-    with pytest.warns(UserWarning, match="interrupted after 5 updates"):
+    with pytest.warns(UserWarning, match="interrupted after 5 updates; returning what there is"):
         policy, log = train(bowl, jnp.ones(2), updates=9, until=press_ctrl_c)
     assert log.interrupted and len(log.rows) == 5
     assert_same(policy, train(bowl, jnp.ones(2), updates=5)[0])
@@ -205,19 +205,21 @@ def test_until_ends_a_run_that_can_go_on(tmp_path):
     assert len(log.rows) == 9
 
 
-def test_a_new_run_in_an_old_folder_is_not_mistaken_for_the_old_one(tmp_path):
-    def die(row):
-        raise RuntimeError
+def test_a_new_run_in_the_folder_of_another_is_refused_and_loses_nothing(tmp_path):
+    policy, log = train(bowl, jnp.ones(2), updates=3, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"holds an earlier run \(updates: 3\).*resume=True, .*delete"):
+        train(bowl, jnp.ones(2), updates=3, folder=tmp_path)
+    again, same = train(bowl, jnp.ones(2), updates=3, folder=tmp_path, resume=True)
+    assert_same(again, policy)
+    assert same.rows == log.rows
 
-    def far(w, key):
-        return bowl(w - 5, key)
 
-    train(bowl, jnp.ones(2), updates=3, folder=tmp_path)
-    with pytest.raises(RuntimeError):
-        train(far, jnp.ones(2), updates=3, folder=tmp_path, until=die)
-    policy, log = train(far, jnp.ones(2), updates=3, folder=tmp_path, resume=True)
-    assert_same(policy, train(far, jnp.ones(2), updates=3)[0])
-    assert [row["update"] for row in log.rows] == [0, 1, 2]
+def test_a_run_that_failed_before_its_first_update_is_begun_anew(tmp_path):
+    optimizer = optax.chain(bf.scale_by_error(name="mis"), optax.sgd(0.1))
+    with pytest.raises(ValueError, match="no figure 'mis'"):
+        train(bowl, jnp.ones(2), folder=tmp_path, optimizer=optimizer)
+    policy, _ = train(bowl, jnp.ones(3), updates=2, folder=tmp_path)
+    assert_same(policy, train(bowl, jnp.ones(3), updates=2)[0])
 
 
 def test_another_key_is_refused(tmp_path):
@@ -229,9 +231,9 @@ def test_another_key_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"policy": jnp.ones(3)}, r"shape \(2,\); \(3,\) is wanted"),
-        ({"policy": {"w": jnp.ones(2)}}, "names do not fit"),
-        ({"optimizer": optax.adam(0.1)}, "names do not fit"),
+        ({"policy": jnp.ones(3)}, r"another policy; .*shape \(2,\); \(3,\) is wanted"),
+        ({"policy": {"w": jnp.ones(2)}}, "another policy; .*names do not fit"),
+        ({"optimizer": optax.adam(0.1)}, "another optimizer; .*names do not fit"),
     ],
 )
 def test_another_network_or_optimizer_is_refused(tmp_path, other, message):
@@ -250,9 +252,13 @@ def test_resuming_needs_a_folder():
         train(bowl, jnp.ones(2), resume=True)
 
 
-def test_resuming_what_never_began_is_a_beginning(tmp_path):
-    _, log = train(bowl, jnp.ones(2), folder=tmp_path / "new", resume=True)
+def test_resuming_what_never_began_is_a_beginning_and_is_reported(tmp_path, capsys):
+    place = tmp_path / "new"
+    _, log = train(bowl, jnp.ones(2), folder=place, resume=True, progress=bf.Progress())
     assert len(log.rows) == 1
+    assert "has no updates to resume from; starting anew" in " ".join(capsys.readouterr().err.split())
+    train(bowl, jnp.ones(2), folder=place, resume=True, updates=2, progress=bf.Progress())
+    assert "anew" not in capsys.readouterr().err
 
 
 def test_a_state_that_is_not_finite_never_reaches_the_weights(puck):
@@ -357,10 +363,59 @@ def test_an_unknown_figure_is_named():
         )
 
 
+def shaped(w, key):
+    return w**2
+
+
+WRONG = {
+    "shape": (shaped, r"cost has shape \(2,\); return one number, such as its mean"),
+    "none": (lambda w, key: None, "cost returned None; return a number"),
+    "text": (lambda w, key: "0", "cost returned a str; return a number"),
+    "pair": (lambda w, key: (w[0], 1.0), "cost returned a float beside its number; .*dictionary of figures"),
+    "triple": (lambda w, key: (w[0], {}, {}), "cost returned a tuple of 3"),
+    "whole": (lambda w, key: jnp.argmax(w), "cost is of type int.*; return a float"),
+    "no key": (lambda w: w[0], r"cost takes \(w\); give a function cost\(policy, key\)"),
+    "compiled, no key": (jax.jit(lambda w: w[0]), r"cost takes \(w\)"),
+    "figure": (lambda w, key: (w[0], {"all": w}), r"figure 'all' has shape \(2,\); give one number"),
+    "no figure": (lambda w, key: (w[0], {"all": None}), "figure 'all' is None; give one number"),
+    "own": (lambda w, key: (w[0], {"norm": w[0]}), "figure 'norm': the log has its own"),
+    "no policy": (lambda w, key: jax.random.uniform(key), "does not depend on the policy"),
+    "constant": (lambda w, key: 1.0, "does not depend on the policy"),
+}
+
+
 @pytest.mark.parametrize("robots", [1, 3])
-def test_a_cost_with_a_shape_is_named(robots):
-    with pytest.raises(ValueError, match=r"cost has shape \(2,\); return one number"):
-        train(lambda w, key: w**2, jnp.ones(2), robots=robots)
+@pytest.mark.parametrize("what", WRONG)
+def test_a_cost_function_of_the_wrong_kind_is_named(what, robots):
+    cost, message = WRONG[what]
+    with pytest.raises(ValueError, match=f"train: .*{message}"):
+        train(cost, jnp.ones(2), robots=robots)
+
+
+def test_a_column_that_is_not_there_is_named():
+    def cost(w, key):
+        return w**2, {"miss": w}
+
+    _, log = train(cost, jnp.array(2.0), updates=2)
+    with pytest.raises(ValueError, match=r"no column 'mis'; there are .*, miss"):
+        log.column("mis")
+    np.testing.assert_array_equal(np.isnan(log.column("validation")), [False, True])
+
+
+def out_of_reach(w, key):
+    """A cost that is flat below 5."""
+    return jnp.sum(jnp.maximum(w - 5, 0))
+
+
+def test_a_gradient_that_stays_zero_is_reported_once():
+    with pytest.warns(UserWarning, match="exactly 0 in 10 updates in a row.*smoothness") as caught:
+        train(out_of_reach, jnp.ones(2), updates=25)
+    assert len([w for w in caught if "exactly 0" in str(w.message)]) == 1
+
+
+def test_a_gradient_that_is_zero_for_a_while_is_not_reported(recwarn):
+    train(out_of_reach, jnp.ones(2), updates=9)
+    assert not [w for w in recwarn if "exactly 0" in str(w.message)]
 
 
 if __name__ == "__main__":

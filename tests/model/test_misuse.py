@@ -233,3 +233,43 @@ def test_what_is_no_scheme_or_no_model_yet_is_named():
         bf.step(0.01, model, bf.rest(model))
     with pytest.raises(TypeError, match=r"a Builder was given where a Model belongs; call its build\(\)"):
         bf.rest(b)
+
+
+def test_measures_refuse_batches_and_swapped_arguments():
+    b = bf.Builder()
+    b.add_body("ball", bf.Sphere(0.1))
+    model = b.build()
+    state = bf.rest(model)
+    batch = jax.tree.map(lambda x: jnp.stack([x] * 3), state)
+    for measure in (
+        bf.energy,
+        bf.momentum,
+        bf.angular_momentum,
+        bf.joint_error,
+        bf.penetration,
+        bf.servo_torque,
+    ):
+        with pytest.raises(ValueError, match=rf"{measure.__name__}: state\..*wrap the call in jax.vmap"):
+            measure(model, batch)
+        with pytest.raises(TypeError, match=f"{measure.__name__}: a State was given where a Model belongs"):
+            measure(state, model)
+
+
+def test_a_model_and_a_state_of_other_precision_are_refused_and_leaves_that_are_no_floats():
+    b = bf.Builder()
+    b.add_body("ball", bf.Sphere(0.1), mass=1.0)
+    model = b.build()
+    state = jax.tree.map(lambda x: x.astype(jnp.float32), bf.rest(model))
+    with pytest.raises(ValueError, match="the state is in float32 but the model in float64"):
+        bf.step(bf.Scheme(0.01), model, state)
+    for mass in (jnp.ones(1, int), jnp.ones(1, complex)):
+        with pytest.raises(ValueError, match=r"model.mass is of dtype .*; give an array of floats"):
+            bf.check(eqx.tree_at(lambda m: m.mass, model, mass))
+
+
+def test_a_float32_model_steps_in_float32_where_x64_is_on():
+    b = bf.Builder()
+    b.add_body("ball", bf.Sphere(0.1))
+    b.add_force("ball", direction=(0, 0, 1))
+    model = jax.tree.map(lambda x: x.astype(jnp.float32), b.build())
+    assert bf.step(bf.Scheme(0.01), model, bf.rest(model), jnp.ones(1)).p_WB.dtype == jnp.float32

@@ -1,8 +1,12 @@
 """Frames: pictures and films without a display."""
 
+import importlib
 import sys
 from types import SimpleNamespace
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
@@ -73,6 +77,61 @@ def test_many_pictures_show_their_progress(tmp_path, ball, capsys) -> None:
     save_frames(tmp_path / "ball.gif", ball, rolling(ball, T=60), dt=0.04, size=(16, 12))
     out, err = capsys.readouterr()
     assert out == "" and "60/60" in err
+
+
+@pytest.fixture
+def shown(monkeypatch) -> list[tuple[str, float]]:
+    """What is written on pictures, and where the first body is, in order."""
+    frames = importlib.import_module("backflip.view.frames")
+    pictures: list[tuple[str, float]] = []
+
+    def picture(painter, i):
+        pictures.append((f"{painter.scene.times[i]:.2f} s", float(painter.scene.p_WB[i, 0, 0])))
+        return Image.new("RGB", SIZE)
+
+    monkeypatch.setattr(frames, "_picture", picture)
+    return pictures
+
+
+def test_a_motion_is_shown_from_its_start_and_every_time_is_right(tmp_path, ball, shown) -> None:
+    start = eqx.tree_at(lambda s: s.v_WB, bf.rest(ball), jnp.array([[1.0, 0, 0]]))
+    path = bf.rollout(bf.Scheme(0.05), ball, start, steps=6)
+    save_frames(tmp_path / "ball.png", ball, path, times=(0, 0.05, 0.16, 0.3))
+    assert [label for label, _ in shown] == ["0.00 s", "0.05 s", "0.15 s", "0.30 s"]
+    x = path.from_start.p_WB[:, 0, 0]
+    assert x[0] < x[1]
+    np.testing.assert_allclose([at for _, at in shown], x[np.array([0, 1, 3, 6])], rtol=1e-6, atol=1e-9)
+    shown.clear()
+    save_frames(tmp_path / "ball.gif", ball, path, fps=20)
+    assert [label for label, _ in shown][-7:] == [f"{0.05 * i:.2f} s" for i in range(7)]
+
+
+def test_one_time_is_shown_even_between_the_pictures_of_a_film(tmp_path, ball, shown) -> None:
+    save_frames(tmp_path / "ball.png", ball, rolling(ball), dt=0.01, times=0.05)
+    assert [label for label, _ in shown] == ["0.05 s"]
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([0, 7], "times has 7 s; the motion lasts from 0 to 1 s"),
+        (-0.5, "times has -0.5 s"),
+        (float("nan"), "times has nan s"),
+        ([], r"times is \[\]; give seconds"),
+        ("first", "times is 'first'; give seconds"),
+    ],
+)
+def test_times_that_are_not_of_the_motion_are_refused(tmp_path, ball, times, message) -> None:
+    with pytest.raises(ValueError, match=f"save_frames: {message}"):
+        save_frames(tmp_path / "ball.png", ball, rolling(ball), times=times)
+
+
+def test_a_batch_is_refused_with_its_remedy(tmp_path, ball) -> None:
+    two = jax.tree.map(lambda x: jnp.stack([x, x]), bf.rest(ball))
+    batch = jax.vmap(lambda s: bf.rollout(bf.Scheme(0.05), ball, s, steps=2))(two)
+    with pytest.raises(ValueError, match=r"save_frames: p_WB has shape \(2, 2, 1, 3\).*lambda x: x\[0\]"):
+        save_frames(tmp_path / "ball.png", ball, batch)
+    save_frames(tmp_path / "ball.png", ball, jax.tree.map(lambda x: x[0], batch), size=SIZE)
 
 
 def test_all_of_a_robot_is_in_the_picture() -> None:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from backflip.control.arguments import check_key, check_layers, check_sizes
 from backflip.control.policy import Policy
 
 
@@ -15,6 +16,13 @@ def _silent(inputs: int, outputs: int) -> eqx.nn.Linear:
     """A dense layer of zeros."""
     layer = eqx.nn.Linear(inputs, outputs, key=jax.random.key(0))
     return jax.tree.map(jnp.zeros_like, layer)
+
+
+def _check(who: str, inputs: Any, outputs: Any, units: Any, key: Any) -> None:
+    """What a recurrent network is made with."""
+    check_sizes(who, smallest=0, inputs=inputs, outputs=outputs)
+    check_sizes(who, units=units)
+    check_key(who, key)
 
 
 class MLP(Policy):
@@ -35,6 +43,9 @@ class MLP(Policy):
         activation: Callable[[Array], Array] = jax.nn.relu,
         skip: bool = False,
     ):
+        check_sizes("MLP", smallest=0, inputs=inputs, outputs=outputs)
+        check_key("MLP", key)
+        hidden = check_layers("MLP", hidden)
         sizes = (inputs, *hidden)
         keys = jax.random.split(key, max(len(hidden), 1))
         self.hidden = tuple(
@@ -61,6 +72,7 @@ class Elman(Policy):
     top: eqx.nn.Linear
 
     def __init__(self, inputs: int, outputs: int, units: int = 64, *, key: Array):
+        _check("Elman", inputs, outputs, units, key)
         first, second = jax.random.split(key)
         self.read = eqx.nn.Linear(inputs, units, key=first)
         self.recall = eqx.nn.Linear(units, units, use_bias=False, key=second)
@@ -83,6 +95,7 @@ class GRU(Policy):
     top: eqx.nn.Linear
 
     def __init__(self, inputs: int, outputs: int, units: int = 64, *, key: Array):
+        _check("GRU", inputs, outputs, units, key)
         self.cell = eqx.nn.GRUCell(inputs, units, key=key)
         self.top = _silent(units, outputs)
 
@@ -103,6 +116,7 @@ class LSTM(Policy):
     top: eqx.nn.Linear
 
     def __init__(self, inputs: int, outputs: int, units: int = 64, *, key: Array):
+        _check("LSTM", inputs, outputs, units, key)
         self.cell = eqx.nn.LSTMCell(inputs, units, key=key)
         self.top = _silent(units, outputs)
 

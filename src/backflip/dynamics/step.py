@@ -27,6 +27,10 @@ def _seconds(dt: Any) -> Any:
     return float(str(np.asarray(dt))) if is_number else dt
 
 
+LONGEST_STEP = 1e3
+"""[s]"""
+
+
 class Scheme(eqx.Module):
     """How time advances: steps of `dt` [s], rows solved by `solver`."""
 
@@ -35,7 +39,7 @@ class Scheme(eqx.Module):
 
     def __check_init__(self):
         is_number = isinstance(self.dt, int | float) and not isinstance(self.dt, bool)
-        if not is_number or not (self.dt > 0 and np.isfinite(self.dt)):
+        if not is_number or not 0 < self.dt <= LONGEST_STEP:
             raise ValueError(f"Scheme: dt is {self.dt!r}; give a positive time step in seconds")
         if not isinstance(self.solver, Solver):
             raise ValueError(f"Scheme: solver is {self.solver!r}; give a solver such as PGS(sweeps=20)")

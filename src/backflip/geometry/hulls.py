@@ -11,7 +11,7 @@ from jax import Array
 from backflip.geometry.bulk import hull_bulk
 from backflip.geometry.choose import pick
 from backflip.geometry.hits import hit_walls
-from backflip.geometry.outline import MAX_VERTICES, Outline, outline_of
+from backflip.geometry.outline import MAX_VERTICES, Outline, outline_of, rough_corners
 from backflip.geometry.shape import (
     LONGEST,
     SHORTEST,
@@ -27,6 +27,11 @@ from backflip.geometry.shape import (
     walls_of,
 )
 from backflip.math import dot
+
+MANY = 16 * MAX_VERTICES
+"""Corners that no merging of faces brings down to MAX_VERTICES; so many are not looked at one by one."""
+FAR_OFF = 1e-3
+"""Least extent of a hull as a part of the distance from its origin: float32 would lose its shape beyond."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +70,14 @@ class Hull(Shape):
             raise ValueError(f"point {row} is {points[row]}; {remedy}")
         if len(points) < 4:
             raise ValueError(f"{len(points)} points span no volume; give at least 4, not in one plane")
+        extents = np.ptp(points, axis=0)
+        if extents.max() < FAR_OFF * np.abs(points).max():
+            raise ValueError("its points are far from its origin for their size; give it a position instead")
+        count = rough_corners(points)
         try:
-            count = len(self.vertices)
+            count = count if count > MANY else len(self.vertices)
         except ValueError:
             raise ValueError("its points lie in one plane; give a solid, or a thin Box") from None
-        extents = np.ptp(points, axis=0)
         if extents.min() < SHORTEST:
             axis = int(np.argmin(extents))
             remedy = f"give a solid of at least {SHORTEST:g} m, or a thin Box"

@@ -68,15 +68,24 @@ def outline_of(points: np.ndarray) -> tuple[np.ndarray, Outline]:
     Raises ValueError if the points lie in a plane, or so nearly that no closed surface comes of them.
     """
     slack = FLAT * np.ptp(points, axis=0).max()
+    outer = points[np.sort(_convex_hull(points).vertices)]
     # points by the same corner make slivers, so they are welded; of a thin hull sides may merge that face
     # opposite ways, so its triangles stay apart
-    for welded, flat in ((points, slack), (_welded(points, slack), slack), (points, 0.0)):
+    for welded, flat in ((outer, slack), (_welded(outer, slack), slack), (outer, 0.0)):
         faces = _without_middles(_merged(welded, _convex_hull(welded), flat))
         if _closes(faces):
             corners, outline = _numbered(welded, faces)
             if _sticks_out(points, corners, outline) < OUTSIDE * slack:
                 return corners, outline
     raise ValueError(IN_ONE_PLANE)
+
+
+def rough_corners(points: np.ndarray) -> int:
+    """How many corners the hull of points (n, 3) has before any are merged; 0 if they lie in a plane."""
+    try:
+        return len(_convex_hull(points).vertices)
+    except ValueError:
+        return 0
 
 
 def _sticks_out(points: np.ndarray, corners: np.ndarray, outline: Outline) -> float:

@@ -24,7 +24,7 @@ Size = tuple[float, float, float]
 Block = tuple[np.ndarray, np.ndarray]
 Hit = tuple[np.ndarray, np.ndarray]
 
-LONGEST, SHORTEST = 1e6, 1e-6
+LONGEST, SHORTEST = 1e6, 1e-5
 """[m] lengths of shapes, whose fifth power is in an inertia"""
 FINE, COARSE = 24, 14
 """Rows of the triangles that a smooth shape is drawn with, and of the planes that painted pictures see."""

@@ -5,7 +5,7 @@ carry is the state and the policy's memory.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -68,6 +68,23 @@ def clip_per_robot(policy: Any, norm: float, key: Array) -> Any:
     zero = 0 * jax.random.uniform(key)
     own = jax.tree.map(lambda x: x + zero.astype(x.dtype), arrays)
     return eqx.combine(clip(norm)(jnp.zeros(()), own), rest)
+
+
+def check_hooks(hooks: Any) -> None:
+    """Raise ValueError where `hooks` is no sequence of hooks."""
+    if callable(hooks) or not isinstance(hooks, Sequence):
+        given = "one function" if callable(hooks) else repr(hooks)
+        raise ValueError(f"rollout: hooks is {given}; give a sequence, such as hooks=(gradients.clip(1.0),)")
+    for hook in hooks:
+        if hook is clip_per_robot:
+            remedy = "policy = gradients.clip_per_robot(policy, norm, key)"
+            raise ValueError(f"rollout: gradients.clip_per_robot is no hook; call it in the cost: {remedy}")
+        for made, example in ((clip, "clip(1.0)"), (fade, "fade(0.95)"), (truncate, "truncate(100)")):
+            if hook is made:
+                name = made.__name__
+                raise ValueError(f"rollout: hooks has gradients.{name} itself; call it: gradients.{example}")
+        if not callable(hook):
+            raise ValueError(f"rollout: hooks has {hook!r}; a hook is a function hook(t, carry) -> carry")
 
 
 def _check_norm(hook: str, norm: float) -> None:

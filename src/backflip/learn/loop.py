@@ -13,10 +13,13 @@ from jax import Array
 
 from backflip.storage import (
     Logbook,
+    MisfitFile,
     Progress,
     Task,
+    has_checkpoint,
     hold_folder,
     load_checkpoint,
+    read_log,
     remove_checkpoints,
     save_checkpoint,
 )
@@ -101,6 +104,8 @@ class Loop:
         with self._opened(updates, state) as (folder, state, book):
             done = int(state.done)
             with (self.progress or Progress()).task(self.label, total=self.updates, done=done) as task:
+                if self.resume and not done:
+                    task.say(f"{self.who}: {folder} has no updates to resume from; starting anew")
                 return self._go(updates, state, folder, book, task)
 
     @contextmanager
@@ -120,15 +125,38 @@ class Loop:
 
     def _first_state(self, updates: Updates, folder: Path, state: Any) -> Any:
         if self.resume:
-            stored = load_checkpoint(folder, state)
+            stored = self._stored(folder, state)
             if stored is None:
                 return state
             updates.check(stored, folder / "checkpoint.npz")
             return stored
-        # before the log is emptied: a kill must not leave an earlier run to be resumed
+        self._refuse_earlier_run(folder)
         remove_checkpoints(folder)
         save_checkpoint(folder, state)
         return state
+
+    def _stored(self, folder: Path, state: Any) -> Any | None:
+        """What the checkpoint in a folder holds; None: there is none."""
+        try:
+            return load_checkpoint(folder, state)
+        except MisfitFile as error:
+            differ = [p for p in ("policy", "optimizer") if any(n.startswith(f".{p}") for n in error.names)]
+            what = " or ".join(differ or ["problem"])
+            raise ValueError(
+                f"{self.who}: that run had another {what}; resume with the same, or choose a new folder "
+                f"({error})"
+            ) from None
+
+    def _refuse_earlier_run(self, folder: Path) -> None:
+        """Raise ValueError where a folder holds updates that would be lost."""
+        log = folder / "log.jsonl"
+        rows, unreadable = read_log(log)
+        # an empty log: the run failed before its first update ended
+        if has_checkpoint(folder) and (rows or unreadable or not log.exists()):
+            raise ValueError(
+                f"{self.who}: {folder} holds an earlier run (updates: {len(rows)}); go on with it by "
+                "resume=True, choose another folder, or delete this one"
+            )
 
     def _go(self, updates: Updates, state: Any, folder: Path | None, book: Logbook, task: Task) -> Outcome:
         saved = time.perf_counter()
@@ -146,10 +174,12 @@ class Loop:
                 if self.until and self.until(row):
                     reason = "until(row) was true"
         except KeyboardInterrupt:
+            stopped = f"{self.who}: interrupted after {int(state.done)} updates"
             if folder:
                 save_checkpoint(folder, state)
-                raise
-            warnings.warn(f"{self.who}: interrupted after {int(state.done)} updates", stacklevel=4)
+                # from None: the last words on the screen are these, not those of a compiled function
+                raise KeyboardInterrupt(f"{stopped}; {folder} has them, go on with resume=True") from None
+            warnings.warn(f"{stopped}; returning what there is", stacklevel=4)
             return Outcome(state, book.rows, "interrupted", interrupted=True)
         if folder:
             save_checkpoint(folder, state)

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from backflip import control
 from backflip.dynamics import Scheme, step, warn_of_speed
-from backflip.learn.gradients import Hook
+from backflip.learn.gradients import Hook, check_hooks
 from backflip.learn.probe import begin, show
 from backflip.model import Model, State, expect_state
 from backflip.sense import observe
@@ -32,19 +33,24 @@ class Trajectory(NamedTuple):
 
     @property
     def last(self) -> State:
-        """The final state."""
+        """The final state; after no steps at all, the start."""
+        if self.u.shape[0] == 0:
+            return self._known_start()
         return jax.tree.map(lambda x: x[-1], self.state)
 
     @property
     def from_start(self) -> State:
         """The start, then every state: arrays with a leading axis (steps + 1,), entry t after t steps."""
-        if self.start is None:
-            raise ValueError("Trajectory: its start is not known; give start=...")
         return jax.tree.map(
             lambda first, later: jnp.concatenate([jnp.asarray(first, later.dtype)[None], later]),
-            self.start,
+            self._known_start(),
             self.state,
         )
+
+    def _known_start(self) -> State:
+        if self.start is None:
+            raise ValueError("Trajectory: its start is not known; give start=...")
+        return self.start
 
 
 Policy = Callable[[Array, Any], tuple[Array, Any]]
@@ -69,6 +75,7 @@ def rollout(
     inner workings are recomputed, and so are the states of steps beyond.
     """
     _check_arguments(scheme, model, state, policy)
+    check_hooks(hooks)
     warn_of_speed(scheme, model, state)
     if policy is None or callable(policy):
         steps, controls = _check_steps(steps), None
@@ -123,7 +130,7 @@ def _check_steps(steps: Any) -> int:
 
 
 def _check_controls(model: Model, controls: Array, steps: int | None) -> Array:
-    want = ("steps" if steps is None else steps, model.controls)
+    want = f"({'steps' if steps is None else steps}, {model.controls})"
     short = controls.ndim != 2 or controls.shape[1] != model.controls
     if short or (steps is not None and controls.shape[0] != steps):
         raise ValueError(f"rollout: controls have shape {controls.shape}; this model needs {want}")
@@ -138,10 +145,11 @@ def _check_policy(policy: Policy, model: Model, state: State, memory: Any) -> No
         answer = jax.eval_shape(lambda o, m: policy(o, m), observation, memory)
     except (TypeError, ValueError, AttributeError) as error:
         lines = str(error).strip().splitlines()
+        reason = lines[0].rstrip(".") if lines else type(error).__name__
         raise ValueError(
-            f"rollout: the policy fails on {given}: {lines[0] if lines else type(error).__name__}; "
+            f"rollout: the policy fails on {given}: {reason}; "
             "a policy is policy(observation, memory) -> (u, memory), and its memory starts as memory=..., "
-            "or as its method blank() says"
+            f"or as its method blank() says{_remedy(policy, model)}"
         ) from error
     if not (isinstance(answer, tuple) and len(answer) == 2):
         raise ValueError(f"rollout: the policy returned {_describe(answer)}; return (u, memory)")
@@ -149,13 +157,21 @@ def _check_policy(policy: Policy, model: Model, state: State, memory: Any) -> No
     if jnp.shape(u) != (model.controls,):
         raise ValueError(
             f"rollout: the policy returned u of shape {jnp.shape(u)}; this model has {model.controls} "
-            f"actuators: ({model.controls},)"
+            f"actuators: ({model.controls},){_remedy(policy, model)}"
         )
     if jax.tree.map(jnp.shape, after) != jax.tree.map(jnp.shape, memory):
         raise ValueError(
             f"rollout: the policy was given {_describe(memory)} and returned {_describe(after)}; return one "
             "of the same shapes, and start it by memory=... or a method blank()"
         )
+
+
+def _remedy(policy: Any, model: Model) -> str:
+    """How to make a network of the right size."""
+    if not isinstance(policy, control.Policy):
+        return ""
+    sizes = f"{model.observation_size} and {model.controls}"
+    return f"; the sizes that fit are MLP(model.observation_size, model.controls, ...): {sizes}"
 
 
 def _describe(memory: Any) -> str:

@@ -1,6 +1,7 @@
 """Training: draw robots, roll out, differentiate, update; nothing lost on the way."""
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,25 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip.control.arguments import check_key
+from backflip.learn.cost_function import OWN, Cost, check_cost, count_steps, figures_of
 from backflip.learn.gradients import length
 from backflip.learn.loop import Loop, Row, check_count
 from backflip.learn.nonfinite import NonFinite, locate_nonfinite
-from backflip.learn.probe import Probe, bare, probing
 from backflip.storage import Progress, Task
 
 if TYPE_CHECKING:
     import optax
 
-Cost = Callable[[Any, Array], Any]
-"""cost(policy, key) of one robot: a number, or a number and a dictionary of figures for the log"""
-
-OWN = ("update", "cost", "validation", "simulations", "norm", "seconds", "skipped")
-"""names of figures that rows have of their own"""
-
 VALIDATION_ROBOTS = 8
 """robots that a policy is judged by, at least"""
 VALIDATION_KEY = 2**31 - 1
 """folded into the key of a run; no update gets there"""
+SILENT = 10
+"""updates in a row whose gradient is 0, after which there is a warning"""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,11 @@ class Log:
     interrupted: bool = False
 
     def column(self, name: str) -> np.ndarray:
-        """One figure over the updates; NaN where it is missing."""
+        """One figure over the updates; NaN where a row does not have it."""
+        known = list(dict.fromkeys((*OWN, *(figure for row in self.rows for figure in row))))
+        known.remove("skipped")
+        if name not in known:
+            raise ValueError(f"log: there is no column {name!r}; there are {', '.join(known)}")
         return np.array([row.get(name, np.nan) for row in self.rows], float)
 
     @property
@@ -102,9 +104,10 @@ def train(
     figures. Every `validation_every` updates, and at the end, the policy is judged by `validation_robots`
     robots (None: as many as `robots`, 8 at least) whose keys stay the same; `log.best` is the policy that did
     best with them. `folder` gets log.jsonl, TensorBoard's events and a checkpoint every few seconds; with
-    `resume` a run that was stopped in any way goes on from there and ends in the same weights.
-    `until` is given the row of each update and may end the run. An update whose gradient is not finite
-    is not done, but reported. Ctrl-C leaves a checkpoint; without a folder it returns what there is.
+    `resume` a run that was stopped in any way goes on from there and ends in the same weights, and without
+    it a folder that holds a run is refused. `until` is given the row of each update and may end the run. An
+    update whose gradient is not finite is not done, but reported. Ctrl-C leaves a checkpoint and raises
+    KeyboardInterrupt; without a folder it returns what there is.
     """
     import optax
 
@@ -118,7 +121,7 @@ def train(
     start = optimizer.init(eqx.filter(policy, eqx.is_inexact_array))
     unseen = jnp.asarray(jnp.inf), jnp.asarray(-1), jnp.asarray(0)
     state = _strong(TrainingState(policy, start, policy, *unseen, key))
-    steps = _count_steps(cost, policy, key)
+    steps = count_steps(cost, policy, key)
     training = _Training(cost, optimizer, robots, judges, validation_every, steps, key)
     outcome = loop.run(training, state)
     last, rows = outcome.state, outcome.rows
@@ -134,12 +137,10 @@ def _check_arguments(cost: Any, policy: Any, key: Any, optimizer: Any) -> None:
     """Arguments that are swapped or of the wrong kind, before anything is compiled."""
     import optax
 
-    if not callable(cost):
-        raise ValueError(f"train: cost is {type(cost).__name__}; give a function cost(policy, key)")
+    check_cost(cost)
+    check_key("train", key)
     if not isinstance(optimizer, optax.GradientTransformation):
         raise ValueError(f"train: optimizer is {optimizer!r}; give one of optax, such as optax.adam(1e-3)")
-    if not (eqx.is_array(key) and (key.shape == () or (key.dtype == jnp.uint32 and key.ndim == 1))):
-        raise ValueError(f"train: key is {key!r}; give one key, such as jax.random.key(0)")
     if not jax.tree.leaves(eqx.filter(policy, eqx.is_inexact_array)):
         raise ValueError("train: the policy has no arrays of floats; make its numbers jax arrays")
 
@@ -154,6 +155,8 @@ class _Training:
         self.update = compiled_update(cost, optimizer, robots)
         self.judge = compiled_mean(cost)
         self.keys = jax.random.split(jax.random.fold_in(key, VALIDATION_KEY), judges)
+        self.silent, self.warned = 0, False
+        """updates in a row whose gradient was 0, and whether it has been reported"""
 
     def check(self, state: TrainingState, file: Path) -> None:
         if not np.array_equal(_key_data(state.key), _key_data(self.key)):
@@ -196,7 +199,21 @@ class _Training:
             row["skipped"] = culprit._asdict()
             task.say(f"update {i} skipped: {culprit}")
         self._show(row, seconds, task)
+        self._warn_of_silence(row["norm"])
         return after, row
+
+    def _warn_of_silence(self, norm: float) -> None:
+        """Say once that nothing is learned."""
+        self.silent = self.silent + 1 if norm == 0 else 0
+        if self.silent == SILENT and not self.warned:
+            self.warned = True
+            warnings.warn(
+                f"train: the gradient was exactly 0 in {SILENT} updates in a row, so nothing is learned: "
+                "what the policy does never reaches the cost, or the cost is at its minimum; start in "
+                "contact with what is to be moved, add a term for reaching it to the cost, or try "
+                "Implicit(smoothness=...), whose gradients are smooth at contacts",
+                stacklevel=6,
+            )
 
     def _show(self, row: Row, seconds: float, task: Task) -> None:
         shown: dict[str, Any] = {"cost": row["cost"], "norm": row["norm"]}
@@ -259,17 +276,6 @@ def compiled_update(
     return update
 
 
-def figures_of(answer: Any) -> tuple[Array, dict[str, Array]]:
-    """What a cost function returned, as a number and a dictionary."""
-    value, named = answer if isinstance(answer, tuple) else (answer, {})
-    if jnp.shape(value) != ():
-        raise ValueError(f"train: cost has shape {jnp.shape(value)}; return one number, such as its mean")
-    for name, figure in named.items():
-        if name in OWN or jnp.shape(figure) != ():
-            raise ValueError(f"train: figure {name!r}: give one number under another name than {OWN}")
-    return value, named
-
-
 def _choose(yes: Array, a: Any, b: Any) -> Any:
     """The arrays of a where `yes`, else those of b; what is no array is b's."""
     return jax.tree.map(lambda x, y: jnp.where(yes, x, y) if eqx.is_array(x) else y, a, b)
@@ -283,10 +289,3 @@ def _strong(tree: Any) -> Any:
 
 def _key_data(key: Array) -> Array:
     return jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-
-
-def _count_steps(cost: Cost, policy: Any, key: Array) -> int:
-    """Steps that one robot makes in one update; 0 where they cannot be seen."""
-    with probing(Probe()) as probe:
-        eqx.filter_eval_shape(lambda p, k: figures_of(bare(cost)(p, k)), policy, key)
-    return probe.steps

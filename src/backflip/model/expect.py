@@ -21,3 +21,6 @@ def expect_state(who: str, model: Model, state: State) -> None:
                 "make states with rest(model), and for a batch wrap the call in jax.vmap"
             )
     expect_precision(who, "state", state)
+    own, theirs = state.p_WB.dtype, model.gravity.dtype
+    if own != theirs:
+        raise ValueError(f"{who}: the state is in {own} but the model in {theirs}; make both anew")

@@ -99,7 +99,13 @@ def expect_model(who: str, model: Model) -> None:
                 f"{who}: model.{name} has shape {np.shape(leaf)} but this model needs {shape}; "
                 "change leaves with replace(), and for a batch wrap the call in jax.vmap"
             )
+        if not hasattr(leaf, "dtype") or not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ValueError(f"{who}: model.{name} is {_dtype_of(leaf)}; give an array of floats")
     expect_precision(who, "model", model)
+
+
+def _dtype_of(leaf: object) -> str:
+    return f"of dtype {leaf.dtype}" if hasattr(leaf, "dtype") else a_kind(leaf)
 
 
 def expect_precision(who: str, what: str, tree: object) -> None:

@@ -20,6 +20,11 @@ def save_checkpoint(folder: Path, tree: Any) -> None:
             os.replace(newest, folder / OLDER)
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds a checkpoint, damaged or not."""
+    return any((folder / name).exists() for name in (NEWEST, OLDER))
+
+
 def load_checkpoint(folder: Path, like: Any) -> Any | None:
     """A pytree like `like` from the newest checkpoint that can be read; None: there is none.
 

@@ -5,7 +5,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +19,15 @@ LOCK = ".lock"
 
 class DamagedFile(ValueError):
     """A file that cannot be read; the message begins with its path."""
+
+
+class MisfitFile(ValueError):
+    """A file that is whole, but of something else than is wanted; the message begins with its path."""
+
+    def __init__(self, message: str, names: Sequence[str] = ()):
+        super().__init__(message)
+        self.names = tuple(names)
+        """of the arrays that differ"""
 
 
 @contextmanager

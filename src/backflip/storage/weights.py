@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.lib import format as npy
 
-from backflip.storage.files import DamagedFile, write_atomically
+from backflip.storage.files import DamagedFile, MisfitFile, write_atomically
 
 HEADER = 10_000
 """[bytes] that the header of an array may take"""
@@ -39,8 +39,9 @@ def write_arrays(path: Path, tree: Any) -> None:
 def load_weights(path: str | Path, like: Any) -> Any:
     """A pytree like `like` with the arrays of a file; nothing in the file is ever executed.
 
-    Raises DamagedFile, a ValueError, where the file cannot be read, and ValueError where it holds something
-    else than `like` does. Floats of 4 and 8 bytes are converted into each other, and so are integers.
+    Raises DamagedFile where the file cannot be read, and MisfitFile where it holds something else than
+    `like` does; both are ValueErrors. Floats of 4 and 8 bytes are converted into each other, and so are
+    integers.
     """
     wanted = {name: _plain(leaf) for name, leaf in _arrays(like)}
     with Path(path).open("rb") as file:
@@ -66,15 +67,11 @@ def _read(file: BinaryIO, path: Path, wanted: dict[str, np.ndarray]) -> dict[str
             members = archive.infolist()
             _check_members(path, members, wanted)
             return {m.filename.removesuffix(".npy"): _read_array(path, archive, m, wanted) for m in members}
-    except (DamagedFile, _Misfit):
+    except (DamagedFile, MisfitFile):
         raise
     # whatever zipfile, zlib and numpy say to nonsense
     except Exception as error:
         raise DamagedFile(f"{path}: damaged, or no file of weights: {error}") from error
-
-
-class _Misfit(ValueError):
-    """A file that is whole, but of something else."""
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo], wanted: dict[str, np.ndarray]) -> None:
@@ -83,11 +80,13 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo], wanted: dict[str,
     if set(names) != wanted.keys() or len(names) != len(wanted):
         differ = sorted(set(names) ^ wanted.keys()) or sorted(n for n in names if names.count(n) > 1)
         more = f" and {len(differ) - 8} more" if len(differ) > 8 else ""
-        raise _Misfit(f"{path}: names do not fit: {', '.join(differ[:8])}{more}")
+        raise MisfitFile(f"{path}: names do not fit: {', '.join(differ[:8])}{more}", differ)
     for member, name in zip(members, names, strict=True):
         most = wanted[name].size * max(wanted[name].itemsize, 8) + HEADER
         if member.file_size > most:
-            raise _Misfit(f"{path}: {name} has {member.file_size:,} bytes; at most {most:,} are wanted")
+            raise MisfitFile(
+                f"{path}: {name} has {member.file_size:,} bytes; at most {most:,} are wanted", [name]
+            )
 
 
 def _read_array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, wanted: dict) -> np.ndarray:
@@ -101,11 +100,11 @@ def _read_array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, w
     read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = read_header(data, max_header_size=HEADER)
     if dtype.hasobject:
-        raise _Misfit(f"{path}: {name} holds Python objects, which are never loaded")
+        raise MisfitFile(f"{path}: {name} holds Python objects, which are never loaded", [name])
     if shape != like.shape:
-        raise _Misfit(f"{path}: {name} has shape {shape}; {like.shape} is wanted")
+        raise MisfitFile(f"{path}: {name} has shape {shape}; {like.shape} is wanted", [name])
     if not _converts(dtype, npy.descr_to_dtype(npy.dtype_to_descr(like.dtype))):
-        raise _Misfit(f"{path}: {name} has type {dtype}; {like.dtype} is wanted")
+        raise MisfitFile(f"{path}: {name} has type {dtype}; {like.dtype} is wanted", [name])
     if len(raw) - data.tell() != math.prod(shape) * dtype.itemsize:
         raise DamagedFile(f"{path}: {name} has another size than its header says")
     flat = np.frombuffer(raw, dtype, offset=data.tell())

@@ -34,32 +34,74 @@ def save_frames(
     fps: float = 25,
     size: tuple[int, int] = (640, 360),
     follow: bool = True,
-    times: Sequence[float] | None = None,
+    times: float | Sequence[float] | None = None,
 ) -> Path:
     """Paint a trajectory as .png, .gif or .mp4; the ending of `path` says which.
 
     A .png shows one moment, or several side by side; the others move. An .mp4 needs imageio-ffmpeg.
 
-    trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`
+    trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`, with its `start`
+        before them where it has one; the first is at t = 0
     dt: [s] between states; `trajectory.dt` where not given
     fps: [1/s] pictures in a second of film
     size: [pixels] width and height of a picture
     follow: the camera goes along with what travels far; False: it stands, and sees the whole motion
-    times: [s] moments to show; where not given the middle for .png, else all of the motion
+    times: [s] one moment or several to show, the nearest state of each; where not given the middle for
+        .png, else all of the motion
     """
     path = Path(path)
     writers = {".png": _save_png, ".gif": _save_gif, ".mp4": _save_mp4}
     kind = path.suffix.lower()
     if kind not in writers:
         raise ValueError(f'save_frames: "{path.name}" ends in none of {", ".join(writers)}; give one of them')
-    scene = thin(scene_of(model, trajectory, step_of(trajectory, dt)), fps)
+    states = _states_of(trajectory)
+    scene = scene_of(model, states, step_of(trajectory, dt))
+    if times is None:
+        scene = thin(scene, fps)
+        moments = _nearest(scene.times, scene.times[-1:] / 2) if kind == ".png" else range(len(scene.times))
+    else:
+        moments = _nearest(scene.times, _check_times(times, scene.times))
     look = look_at(scene)
     painter = Painter(scene, look if follow else replace(look, follow=False), size)
-    default = scene.times[-1:] / 2 if kind == ".png" else scene.times
-    moments = [int(np.abs(scene.times - t).argmin()) for t in (default if times is None else times)]
     path.parent.mkdir(parents=True, exist_ok=True)
     writers[kind](path, painter, moments, fps)
     return path
+
+
+def _states_of(trajectory: Any) -> Any:
+    """The states of one run, from its start where that is known."""
+    states = getattr(trajectory, "state", trajectory)
+    shape = np.shape(states.p_WB)
+    if len(shape) != 3:
+        raise ValueError(
+            f"save_frames: p_WB has shape {shape}; one run has (T, bodies, 3); of a batch choose one, "
+            "such as jax.tree.map(lambda x: x[0], trajectory)"
+        )
+    return states if getattr(trajectory, "start", None) is None else trajectory.from_start
+
+
+def _check_times(times: Any, known: np.ndarray) -> np.ndarray:
+    """(k,) [s] the moments asked for; ValueError where they are none of the motion."""
+    try:
+        asked = np.atleast_1d(np.asarray(times, float))
+    except (TypeError, ValueError):
+        asked = np.zeros(0)
+    if asked.ndim != 1 or not asked.size:
+        raise ValueError(f"save_frames: times is {times!r}; give seconds, such as times=(0, 0.5, 1)")
+    # a step of leeway, for times that were counted by steps
+    leeway = known[1] - known[0] if len(known) > 1 else 1e-6
+    outside = asked[~((asked >= -1e-9) & (asked <= known[-1] + leeway))]
+    if outside.size:
+        raise ValueError(
+            f"save_frames: times has {outside[0]:g} s; the motion lasts from 0 to {known[-1]:g} s, give "
+            "times within"
+        )
+    return asked
+
+
+def _nearest(known: np.ndarray, asked: np.ndarray) -> list[int]:
+    """Which of the known times is nearest to each of those asked for."""
+    return [int(np.abs(known - t).argmin()) for t in asked]
 
 
 def _pictures(painter: Painter, moments: Sequence[int]) -> Iterator["Image"]:

@@ -55,6 +55,11 @@ def step_of(trajectory: Any, dt: float | None) -> float:
     step = getattr(trajectory, "dt", None) if dt is None else dt
     if step is None:
         raise ValueError("the trajectory does not say its dt; give dt=... in seconds")
+    if np.ndim(step):
+        raise ValueError(
+            f"dt has shape {np.shape(step)}: this is a batch; choose one, such as "
+            "jax.tree.map(lambda x: x[0], trajectory)"
+        )
     return float(step)
 
 
@@ -65,6 +70,8 @@ def scene_of(model: "Model", trajectory: Any, dt: float) -> Scene:
 
     expect_model("replay", model)
     states = getattr(trajectory, "state", trajectory)
+    if getattr(trajectory, "start", None) is not None:
+        states = trajectory.from_start
     p_WB, R_WB = np.asarray(states.p_WB, float), np.asarray(states.R_WB, float)
     wanted = (len(p_WB) if p_WB.ndim else 0, len(model.topology.bodies), 3)
     if p_WB.shape != wanted:

@@ -273,3 +273,8 @@ def test_a_float32_model_steps_in_float32_where_x64_is_on():
     b.add_force("ball", direction=(0, 0, 1))
     model = jax.tree.map(lambda x: x.astype(jnp.float32), b.build())
     assert bf.step(bf.Scheme(0.01), model, bf.rest(model), jnp.ones(1)).p_WB.dtype == jnp.float32
+
+
+def test_positions_that_leave_a_loop_open_are_warned_of():
+    with pytest.warns(UserWarning, match=r'leave the loop at joint "far" open by 0\.\d+ m'):
+        bf.rest(bf.robots.four_bar(), {"motor": 0.5})

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike, DTypeLike
 
 from backflip import lanes
 from backflip.math import cross, matmul, matvec, transpose, vecmat
-from backflip.model.bodies import Bodies, bodies_of
+from backflip.model.bodies import Bodies, bodies_of, with_world
 from backflip.model.facts import WORLD, Topology
 from backflip.model.fields import expect_model
 from backflip.model.joints import Pose
@@ -29,19 +29,20 @@ def rest(model: Model, positions: Coordinates = None, velocities: Coordinates = 
 
     Both are by joint name, with 0 for those left out, or arrays (c,) of all coordinates. A position is 0 as
     described. Bodies are placed by forward kinematics, so a changed length moves everything below it;
-    coordinates of loop and soft joints follow from the rest. Bodies hung by ball or fixed joints keep their
-    described orientation relative to the parent.
+    coordinates of loop and soft joints follow from the rest, and loops left open are warned of. Bodies hung
+    by ball or fixed joints keep their described orientation relative to the parent.
 
     Without `velocities` bodies move as described. With them only the root of each tree does, its body that
     was added first; the others move with it and with their joints, and ball joints do not turn.
     """
     expect_model("rest", model)
     q = _coordinates(model, "positions", positions)
+    rate = None if velocities is None else _coordinates(model, "velocities", velocities)
+    state = _rest(model, q, rate)
     if positions is not None:
         _warn_of_odd_positions(model, q)
-    if velocities is None:
-        return _rest(model, q, None)
-    return _rest(model, q, _coordinates(model, "velocities", velocities))
+        _warn_of_open_loops(model, state)
+    return state
 
 
 @jax.jit
@@ -99,6 +100,27 @@ def _warn_of_odd_positions(model: Model, q: Array) -> None:
         else:
             continue
         warnings.warn(f'rest: joint "{joint.name}" starts at {value:g}, {what}', stacklevel=3)
+
+
+def _warn_of_open_loops(model: Model, state: State) -> None:
+    """Warn, where numbers are known, of loops that positions leave open."""
+    facts = model.topology
+    loops = [j for j, joint in enumerate(facts.joints) if joint.role == "loop" and not joint.kind.slides]
+    if not loops or isinstance(state.p_WB, jax.core.Tracer) or isinstance(model.p_AJ, jax.core.Tracer):
+        return
+    bodies = jax.jit(bodies_of)(model)
+    p, R = (np.asarray(x) for x in with_world(state.p_WB, state.R_WB))
+    for j in loops:
+        joint = facts.joints[j]
+        P = p[joint.a] + R[joint.a] @ np.asarray(bodies.p_CJ_A[j])
+        Q = p[joint.b] + R[joint.b] @ np.asarray(bodies.p_CJ_B[j])
+        gap = float(np.linalg.norm(Q - P))
+        if gap > SLACK:
+            warnings.warn(
+                f'rest: these positions leave the loop at joint "{joint.name}" open by {gap:.3g} m; '
+                "choose positions that close it",
+                stacklevel=3,
+            )
 
 
 def _array(who: str, value: ArrayLike, dtype: DTypeLike) -> Array:

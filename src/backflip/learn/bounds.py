@@ -49,6 +49,12 @@ def interval(value: Any, low: float, high: float) -> Interval:
 
 def finite_floats(who: str, value: Any) -> Array:
     """The value as an array of floats, or an error that begins with `who`."""
+    try:
+        kind = jnp.result_type(jnp.asarray(value))
+    except (TypeError, ValueError):  # a string, or what jax takes for none of its numbers
+        kind = None
+    if kind is None or not (jnp.issubdtype(kind, jnp.floating) or jnp.issubdtype(kind, jnp.integer)):
+        raise ValueError(f"{who}: the first guess is {value!r}, a {type(value).__name__}; give numbers")
     array = jnp.asarray(value, jnp.result_type(float))
     if not np.all(np.isfinite(np.asarray(array))):
         raise ValueError(f"{who}: the first guess is {value}; give finite numbers")

@@ -10,6 +10,10 @@ UNSURE = 1.0
 first guess) from which on the data say nothing of it"""
 TAKES_PART = 0.3
 """weight of a free number in a direction that cannot be seen, from which on its parameter is named"""
+DIGITS = 7
+"""of a value at most: single precision has no more"""
+SMALLEST = 7
+"""decimals from which on values are written as powers of ten"""
 
 
 @dataclass(frozen=True)
@@ -57,15 +61,35 @@ class Certainty:
 
     def report(self) -> str:
         """A table to read: value, standard error, and the parameter it is most entangled with."""
-        width = max(map(len, self.names))
-        lines = [f"{'parameter':{width}}  {'value':>11}  {'std. error':>11}  entangled with"]
-        for i, name in enumerate(self.names):
-            others = np.abs(np.where(np.arange(len(self.names)) == i, 0, np.nan_to_num(self.correlation[i])))
-            k = int(np.argmax(others))
-            tie = f"{self.names[k]} ({self.correlation[i, k]:+.2f})" if others[k] > 0.5 else ""
-            error = "-" if np.isnan(self.error[i]) else f"{self.error[i]:.2g}"
-            lines.append(f"{name:{width}}  {self.value[i]:11.5g}  {error:>11}  {tie}".rstrip())
+        rows = [("parameter", "value", "std. error", "entangled with")]
+        rows += [self._row(i) for i in range(len(self.names))]
+        name, value, error, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines = [f"{a:{name}}  {b:>{value}}  {c:>{error}}  {d}".rstrip() for a, b, c, d in rows]
         return "\n".join([*lines, f"condition {self.condition:.2g}", *self.findings])
+
+    def _row(self, i: int) -> tuple[str, str, str, str]:
+        """Name, value, standard error and closest tie of one parameter, as text."""
+        name, value, error = self.names[i], float(self.value[i]), float(self.error[i])
+        if np.isinf(error) or any(name in group for group in self.hidden):
+            return name, f"{value:.3g}", "unknown", ""
+        others = np.abs(np.where(np.arange(len(self.names)) == i, 0, np.nan_to_num(self.correlation[i])))
+        k = int(np.argmax(others))
+        tie = f"{self.names[k]} ({self.correlation[i, k]:+.2f})" if others[k] > 0.5 else ""
+        return name, *_with_error(value, error), tie
+
+
+def _with_error(value: float, error: float) -> tuple[str, str]:
+    """A value with as many digits as its error warrants: 2.013 and 0.012."""
+    if not (np.isfinite(value) and 0 < error < np.inf):
+        return f"{value:.4g}", "-" if np.isnan(error) else f"{error:.2g}"
+    size = int(np.floor(np.log10(abs(value)))) if value else 0
+    # power of ten of the last digit
+    last = max(int(np.floor(np.log10(error))) - 1, size + 1 - DIGITS)
+    if last < -SMALLEST:
+        return f"{value:.{max(size - last, 0)}e}", f"{error:.1e}"
+    decimals = max(-last, 0)
+    value, rounded = round(value, -last), round(error, -last)
+    return f"{value:.{decimals}f}", f"{rounded:.{decimals}f}" if rounded else f"{error:.1e}"
 
 
 def certainty(names: tuple[str, ...], value: Any, slope: Any, J: Any, noise: float) -> Certainty:

@@ -6,10 +6,11 @@ import numpy as np
 
 from backflip.model import Model, State, bodies_of
 
-LOW = 0.6
+SUNK = 0.6
 """of its first height: a trunk below it has sunk"""
-TILTED = 0.5
-"""cosine of the angle between a trunk and how it stood: below it has toppled"""
+TILTED, LOWERED = 0.5, 0.9
+"""cosine of the angle between a trunk and how it stood, and part of its first height: below both it has
+toppled"""
 
 
 class Fall(NamedTuple):
@@ -24,28 +25,38 @@ class Fall(NamedTuple):
 
 
 def find_fall(model: Model, states: list[State]) -> Fall | None:
-    """The fall of a robot that stands freely in gravity; None: it does not fall, or is no such robot."""
-    facts, gravity = model.topology, np.asarray(model.gravity, float)
-    trunk = int(np.argmax(np.asarray(bodies_of(model).mass)))
-    if not facts.joints or not np.linalg.norm(gravity) or _hangs_from_world(model, trunk):
+    """The first fall of a robot that stands freely in gravity; None: there is no such robot, or it stands.
+
+    A robot is several bodies joined to each other, and not to the world; a single body is a thing.
+    """
+    gravity = np.asarray(model.gravity, float)
+    if not np.linalg.norm(gravity):
         return None
     up = -gravity / np.linalg.norm(gravity)
+    mass = np.asarray(bodies_of(model).mass)
+    trunks = [max(robot, key=lambda body: mass[body]) for robot in _free_robots(model)]
+    falls = [fall for trunk in trunks if (fall := _fall_of(model, states, trunk, up)) is not None]
+    return min(falls, key=lambda fall: fall.step, default=None)
+
+
+def _fall_of(model: Model, states: list[State], trunk: int, up: np.ndarray) -> Fall | None:
     height = np.array([np.asarray(s.p_WB[trunk], float) @ up for s in states])
     first = np.asarray(states[0].R_WB[trunk], float).T @ up
     upright = np.array([np.asarray(s.R_WB[trunk], float) @ first @ up for s in states])
-    standing = (height >= LOW * height[0]) & (upright >= TILTED)
-    if height[0] <= 0 or not standing[0] or standing[-1]:
+    sunk = height < SUNK * height[0]
+    standing = ~(sunk | ((upright < TILTED) & (height < LOWERED * height[0])))
+    if height[0] <= 0 or standing[-1]:
         return None
     step = int(np.flatnonzero(standing)[-1]) + 1
-    return Fall(facts.bodies[trunk], step, float(height[0]), float(height[-1]))
+    return Fall(model.topology.bodies[trunk], step, float(height[0]), float(height[-1]))
 
 
-def _hangs_from_world(model: Model, body: int) -> bool:
-    """Whether joints lead from a body to the world."""
-    reached, new = {body}, {body}
-    while new:
-        ends = [(j.a, j.b) for j in model.topology.joints]
-        new = {b for a, b in ends if a in reached} | {a for a, b in ends if b in reached}
-        new -= reached
-        reached |= new
-    return any(b < 0 for b in reached)
+def _free_robots(model: Model) -> list[set[int]]:
+    """Bodies that joints connect, two or more, none of them to the world."""
+    ends = [(j.a, j.b) for j in model.topology.joints]
+    groups: list[set[int]] = []
+    for a, b in ends:
+        touched = [group for group in groups if a in group or b in group]
+        # the world, below 0, connects nothing
+        groups = [group for group in groups if group not in touched] + [set().union({a, b}, *touched)]
+    return [group for group in groups if min(group) >= 0]

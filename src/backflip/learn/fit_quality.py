@@ -14,6 +14,10 @@ TREND = 0.5
 """correlation of a residual with the next from which on it is no noise, but a motion that the model lacks"""
 PAIRS = 8
 """residuals with a next one that it takes to see a trend"""
+HARDLY_MOVED = 1e-2
+"""change of a free number, about 1 % of a positive parameter, below which a search has not left its guess"""
+SHORTEST = 20
+"""samples from which on growing horizons make sense"""
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,7 @@ class FitQuality:
         verdict = "explains" if self.explained else "does not explain"
         sentences = [f"{self._measured()}: the fit {verdict} the readings"]
         if not self.explained:
-            sentences.append(
-                "no standard errors: they hold only for a fit that explains the readings. Try several starts "
-                "(starts=8), growing horizons (horizons=(10, 30)), shorter windows, or a model that can do "
-                "what was recorded"
-            )
+            sentences.append("no standard errors: they hold only for a fit that explains the readings")
         elif self.chi2 < OVERSTATED:
             sentences.append("less is left than the noise given: give a smaller noise")
         return sentences
@@ -69,3 +69,39 @@ def fit_quality(off: np.ndarray, observed: np.ndarray, present: np.ndarray, chi2
     enough = both.sum() >= PAIRS and power > 0
     correlation = float(np.sum(now * after) / power) if enough else np.nan
     return FitQuality(chi2, left / variance if variance > 0 else float(left > 0), correlation)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How a search was made, for advice on what was not tried."""
+
+    updates: int
+    starts: int
+    spread: float
+    stages: tuple[int, ...]
+    """samples compared, one number for each horizon"""
+    all_updates_done: bool
+    """whether the updates ended before the search did"""
+    moved: float
+    """largest change of a free number from its guess: of a logarithm, or in units of a plain parameter"""
+
+    @property
+    def hardly_moved(self) -> bool:
+        """Whether it ended where it began."""
+        return self.moved < HARDLY_MOVED
+
+    def advice(self) -> str:
+        """What to try after a search that does not explain the readings: what was not tried, first."""
+        remedies = []
+        if self.all_updates_done:
+            remedies.append(f"more updates (updates={2 * self.updates})")
+        if self.starts == 1:
+            remedies.append("several starts (starts=8)")
+        if len(self.stages) == 1 and (samples := self.stages[-1]) >= SHORTEST:
+            remedies.append(f"growing horizons (horizons=({samples // 10}, {samples // 3}))")
+        if self.starts > 1:
+            remedies.append(f"wider and more starts (starts={2 * self.starts}, spread={2 * self.spread:g})")
+        if len(self.stages) > 1:
+            remedies.append(f"a shorter first horizon than {self.stages[0]} samples")
+        remedies += ["shorter windows (Recording.windows)", "a model that can do what was recorded"]
+        return f"try: {', '.join(remedies[:-1])}, or {remedies[-1]}"

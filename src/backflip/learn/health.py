@@ -10,7 +10,17 @@ from jax import Array
 
 from backflip.dynamics import servo_torque
 from backflip.learn.fall import Fall, find_fall
-from backflip.learn.findings import Finding, log_findings
+from backflip.learn.findings import (
+    UNREACHED,
+    Finding,
+    describe,
+    no_gradient,
+    no_progress,
+    skipped,
+    still_gains,
+    stuck,
+    wild,
+)
 from backflip.learn.probe import look_into
 from backflip.learn.sensitivity import largest_singular_value
 from backflip.learn.train import Log
@@ -22,6 +32,10 @@ FULL = 0.99
 """of its torque: from here on a servo counts as saturated"""
 GROWS, FADES = 1e3, 1e-3
 """ratio of the gradient at the start to that at the end, from which on it is said to explode or vanish"""
+DEAD = 1e-9
+"""norm of the policy's gradient, relative to the cost, from which on it is lost in rounding"""
+STRONGER = "give them more torque, or ask less of them"
+"""what to try where servos are saturated"""
 NORMAL, NORMAL_SERVO = 300.0, 3.0
 """largest singular value of a step that is normal: at a landing, and per 1/s of a servo's gain"""
 
@@ -50,20 +64,33 @@ class Health:
     """[s] of a step"""
     log: Log | None = None
     """of the training, if it was given"""
+    cost: float = np.nan
+    policy_norm: float = np.nan
+    """norm of the cost's gradient with respect to the policy"""
 
     @property
     def diagnosis(self) -> list[Finding]:
-        """What stands out, the gravest first, with what to try."""
+        """What stands out, with what to try; first what explains most.
+
+        Nothing is learned from numbers that are not finite, nor without a gradient; then what spoils the
+        gradient or the rollout; then that the training does not gain; then remarks.
+        """
         checks = (
-            self._broken_state(), self._broken_gradient(), self._broken_jacobian(), self._no_gradient(),
-            self._ratio(), self._steep(), self._fallen(), self._weak(),
+            self._broken_state(), self._broken_gradient(), self._broken_jacobian(),
+            self._no_gradient() or self._dead_gradient(), self._of_log(no_gradient), self._of_log(skipped),
+            self._ratio(), self._fallen(), self._of_log(no_progress), self._of_log(stuck),
+            self._weak(), self._steep(), self._of_log(wild),
         )  # fmt: skip
         seen = [finding for finding in checks if finding is not None]
-        return seen + ([] if self.log is None else log_findings(self.log))
+        remedies = [finding.remedy for finding in seen]
+        return [finding for i, finding in enumerate(seen) if finding.remedy not in remedies[:i]]
+
+    def _of_log(self, check: Callable[[Log], Finding | None]) -> Finding | None:
+        return None if self.log is None else check(self.log)
 
     @property
     def findings(self) -> list[str]:
-        """Sentences, the gravest first."""
+        """Sentences, first what explains most."""
         if seen := self.diagnosis:
             return [str(finding) for finding in seen]
         unread = "; give log=... to have the training looked at too" if self.log is None else ""
@@ -71,8 +98,14 @@ class Health:
 
     @property
     def next_step(self) -> str:
-        """The next thing to try; empty where nothing stands out."""
-        return self.diagnosis[0].remedy if self.diagnosis else ""
+        """The next thing to try; empty where nothing stands out and the training is not known."""
+        if seen := self.diagnosis:
+            return seen[0].remedy
+        if self.log is None:
+            return ""
+        if still_gains(self.log):
+            return "go on from log.best with more updates: the training still gains"
+        return "a harder task (a longer rollout, other starts), or a tenth of the learning rate from log.best"
 
     @property
     def largest_growth(self) -> float:
@@ -108,6 +141,14 @@ class Health:
             return None
         return Finding("no gradient came back", "make the cost depend on the trajectory through the policy")
 
+    def _dead_gradient(self) -> Finding | None:
+        if not self.policy_norm <= DEAD * abs(self.cost):
+            return None
+        what = f"nothing the policy does reaches the cost (its gradient's norm is {self.policy_norm:.1g})"
+        if (self.saturated >= 1).all():
+            return Finding(f"{what}, as all servos are saturated all the time", STRONGER)
+        return Finding(what, UNREACHED)
+
     def _ratio(self) -> Finding | None:
         live = self.norm[np.isfinite(self.norm) & (self.norm > 0)]
         if not live.size:
@@ -115,7 +156,10 @@ class Health:
         tenth = max(live.size // 10, 1)
         ratio = live[:tenth].max() / np.median(live[-tenth:])
         if ratio > GROWS:
-            remedy = "gradients.clip(1.0) or gradients.fade(0.95) as hooks of the rollout, or a shorter one"
+            remedy = (
+                "gradients.clip(1.0) or gradients.fade(0.95) as hooks of the rollout if they are not there "
+                "yet, or a shorter one"
+            )
             return Finding(f"the gradient grows {ratio:.1e} times towards the start", remedy)
         if ratio < FADES:
             remedy = "less fading, or a cost that counts what happens early on"
@@ -132,7 +176,7 @@ class Health:
             f"step {at} multiplies a small change by {self.largest_growth:.3g}, where up to "
             f"{self.normal_growth:.3g} is normal for this robot",
             "it is a hit, or contacts that are not solved: more sweeps, a smaller time step, and "
-            "gradients.clip(1.0) as a hook of the rollout",
+            "gradients.clip(1.0) as a hook of the rollout if it is not there yet",
         )
 
     def _fallen(self) -> Finding | None:
@@ -150,7 +194,7 @@ class Health:
         if not (self.saturated > 0.5).mean() > 0.5:
             return None
         what = "most servos are saturated most of the time"
-        return Finding(what, "give them more torque, or ask less of them")
+        return Finding(what, STRONGER)
 
     def report(self) -> str:
         """A few lines to read."""
@@ -159,10 +203,13 @@ class Health:
         part = 100 * np.mean(self.saturated)
         return "\n".join(
             [
+                f"cost: {self.cost:.3g}",
+                f"gradient with respect to the policy: norm {self.policy_norm:.3g}",
                 f"gradient with respect to the state: {first:.3g} at the first step, {last:.3g} at the last",
                 f"largest singular value of a step: median {np.median(self.growth):.3g}, "
                 f"largest {self.largest_growth:.3g}; up to {self.normal_growth:.3g} is normal",
                 *([f"saturated servos: {part:.0f} %"] if np.isfinite(part) else []),
+                *([] if self.log is None else [describe(self.log)]),
                 *self.findings,
                 *([f"next: {self.next_step}"] if self.next_step else []),
             ]
@@ -194,6 +241,8 @@ def health(cost: Callable[[Any, Array], Any], policy: Any, key: Array, log: Log 
         fall=find_fall(model, [state for _, state, _ in befores]) if broken is None else None,
         dt=float(probe.scheme.dt),
         log=log,
+        cost=probe.cost,
+        policy_norm=probe.policy_norm,
     )
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,10 +15,10 @@ from jax import Array
 
 from backflip.dynamics import Scheme
 from backflip.learn.certainty import Certainty, certainty
-from backflip.learn.fit_quality import FitQuality
+from backflip.learn.fit_quality import Attempt, FitQuality
 from backflip.learn.least_squares import Problem, look
 from backflip.learn.loop import Loop, Row, check_count
-from backflip.learn.parameters import lay_out
+from backflip.learn.parameters import Layout, lay_out
 from backflip.learn.problem import check_functions, check_optimizer, make_problem
 from backflip.learn.recording import Recording, as_runs
 from backflip.learn.residual_cost import ResidualCost, Square
@@ -49,6 +50,10 @@ class Identified:
     """whether it came to a minimum, local or not, before the updates ended"""
     start_costs: tuple[float, ...] = ()
     """cost that every start came to; infinity where it could not begin"""
+    assumed: tuple[str, ...] = ()
+    """what the recording does not say, and what was taken instead"""
+    attempt: Attempt | None = None
+    """how the search was made, and how far it came from its guess"""
 
     def column(self, name: str) -> np.ndarray:
         """One figure over the updates; NaN where it is missing."""
@@ -62,9 +67,14 @@ class Identified:
     def report(self) -> str:
         """The parameters with their errors, how well they explain the readings, and what nobody can tell."""
         lines = [self.certainty.report(), *self.quality.findings, f"stopped: {self.stopped}"]
+        if self.attempt is not None and not self.quality.explained:
+            if self.attempt.hardly_moved:
+                lines.append("the search hardly moved from its guess: begin with another one")
+            lines.append(self.attempt.advice())
         if len(self.start_costs) > 1:
             costs = ", ".join(f"{cost:.3g}" for cost in self.start_costs)
             lines.append(f"starts ended at a cost of {costs}")
+        lines += [f"assumed: {sentence}" for sentence in self.assumed]
         return "\n".join(lines)
 
 
@@ -81,6 +91,7 @@ def identify(
     optimizer: "optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None" = None,
     updates: int = 50,
     starts: int = 1,
+    spread: float = 1.0,
     horizons: Sequence[int] = (),
     folder: str | Path | None = None,
     resume: bool = False,
@@ -100,10 +111,12 @@ def identify(
     least-squares solver of optimistix or an optimiser of optax; None: levenberg_marquardt().
 
     Against local minima, `starts` searches from so many guesses around theta0, itself the first, until one
-    explains the readings within their noise, and takes the best; `horizons` compares so many samples of every
-    run at first, such as (10, 30), and all at last. `updates` and `until`, which is given the row of each
-    update and may end a search, are for each of these searches. With `folder` updates leave rows in log.jsonl
-    and checkpoints, from which `resume` goes on.
+    explains the readings within their noise, and takes the best. `spread` is how wide: the standard deviation
+    of a positive parameter's logarithm, 1.0 for two of three guesses within a factor of e, or of a plain
+    parameter in units of its first guess; intervals are covered evenly. `horizons` compares so many samples
+    of every run at first, such as (10, 30), and all at last. `updates` and `until`, which is given the row of
+    each update and may end a search, are for each of these searches. With `folder` updates leave rows in
+    log.jsonl and checkpoints, from which `resume` goes on.
     """
     check_functions(scheme, theta_to_model)
     layout, free = lay_out(theta0)
@@ -111,17 +124,34 @@ def identify(
     problem = make_problem(scheme, theta_to_model, layout, free, runs, sense, noise, cost, prior)
     stages = _check_horizons(horizons, np.isfinite(np.asarray(runs.observed)))
     check_count("identify", "starts", starts)
+    guesses = spread_starts(layout, free, starts, spread)
     # every update is dear: none is done twice
     loop = Loop("identify", updates, folder, resume, until, progress, label, pause=0.0)
     search = Search(problem, check_optimizer(optimizer), stages, loop, starts, noise is not None)
-    result = search.best_of(spread_starts(layout, free, starts))
+    result = search.best_of(guesses)
     ending = result.outcome
     quality = search.quality(ending.state.free)
     sure = _certainty(problem, ending.state.free)
     sure = sure if quality.explained else sure.without_errors()
     converged = bool(stop_reason(search.optimizer, ending.state, ending.rows))
-    theta = layout.theta(ending.state.free)
-    return theta, Identified(result.rows, sure, quality, ending.reason, converged, tuple(result.costs))
+    moved = float(jnp.max(jnp.abs(ending.state.free - result.guess)))
+    ran_out = int(ending.state.done) >= updates and not converged
+    attempt = Attempt(updates, starts, spread, stages, ran_out, moved)
+    assumed = _assumed(theta_to_model, layout, free, runs)
+    theta, costs = layout.theta(ending.state.free), tuple(result.costs)
+    return theta, Identified(result.rows, sure, quality, ending.reason, converged, costs, assumed, attempt)
+
+
+def _assumed(theta_to_model: Callable, layout: Layout, free: Array, runs: Recording) -> tuple[str, ...]:
+    """What the recording leaves open."""
+    built = eqx.filter_eval_shape(lambda x: theta_to_model(layout.theta(x)), free)
+    model, starts_known = (built[0], True) if isinstance(built, tuple) else (built, runs.start is not None)
+    sentences = []
+    if not starts_known:
+        sentences.append("every run starts at rest(model), as Recording has no start")
+    if runs.controls is None and model.controls:
+        sentences.append(f"all {model.controls} controls are 0, as Recording has no controls")
+    return tuple(sentences)
 
 
 def _check_horizons(horizons: Sequence[int], present: np.ndarray) -> tuple[int, ...]:

@@ -43,6 +43,9 @@ class Probe:
     facts: Any = None
     """what is static of (model, state, u)"""
     records: dict[int, StepRecord] = field(default_factory=dict)
+    cost: float = np.nan
+    policy_norm: float = np.nan
+    """norm of the cost's gradient with respect to the policy"""
 
     def record(self, t: Any) -> StepRecord:
         """What is known of step t."""
@@ -125,6 +128,9 @@ def value_of(cost: Callable) -> Callable:
 def look_into(cost: Callable, policy: Any, key: Any) -> Probe:
     """What is seen of the first rollout of `cost(policy, key)`, and of its gradient."""
     with probing(Probe(look=True)) as probe:
-        jax.block_until_ready(eqx.filter_jit(eqx.filter_grad(value_of(cost)))(policy, key))
+        value, slope = eqx.filter_jit(eqx.filter_value_and_grad(value_of(cost)))(policy, key)
+        jax.block_until_ready((value, slope))
         jax.effects_barrier()
+    probe.cost = float(value)
+    probe.policy_norm = float(length(slope)) if jax.tree.leaves(slope) else 0.0
     return probe

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip.learn.rollout import Trajectory
 from backflip.model import State
 
 
@@ -20,7 +21,7 @@ class Recording(eqx.Module):
     observed: Array
     """(samples, channels), or (runs, samples, channels)"""
     controls: Array | None = None
-    """(steps, controls) what was asked before every step, or (runs, steps, controls); None: nothing"""
+    """(steps, controls) what was asked before every step, or (runs, steps, controls); None: u = 0"""
     start: State | None = None
     """where the run began, or one state for every run; None: at rest(model)"""
     every: int = eqx.field(static=True, default=1)
@@ -31,6 +32,7 @@ class Recording(eqx.Module):
     `Sensor.angles` says, where the model's sensors are what is compared"""
 
     def __check_init__(self):
+        _check_kind(self.observed)
         if not isinstance(self.every, int) or self.every < 1:
             raise ValueError(f"Recording: every is {self.every!r}; give a number of steps from 1 up")
         if not isinstance(self.averaged, tuple):
@@ -78,7 +80,10 @@ class Recording(eqx.Module):
 def as_runs(recorded: Any) -> Recording:
     """A recording with a leading axis (runs,); an array is taken for the readings of one run."""
     if not isinstance(recorded, Recording):
+        _check_kind(recorded)
         recorded = Recording(jnp.asarray(recorded))
+    if recorded.controls is not None:
+        recorded = eqx.tree_at(lambda r: r.controls, recorded, jnp.asarray(recorded.controls))
     observed = jnp.asarray(recorded.observed, jnp.result_type(float))
     _check_readings(np.asarray(observed))
     _check_start(recorded.start, observed.shape[:-2])
@@ -89,9 +94,35 @@ def as_runs(recorded: Any) -> Recording:
     if runs.controls is not None and runs.controls.shape[:2] != (runs.observed.shape[0], steps):
         raise ValueError(
             f"identify: controls have shape {recorded.controls.shape}; the readings span {steps} steps "
-            f"({recorded.every} per sample): give one row for each"
+            f"({recorded.every} per sample): give one row for each{_thinned(runs)}"
         )
     return runs
+
+
+def _thinned(runs: Recording) -> str:
+    """The remedy where controls are several times as many as samples, else ""."""
+    samples, rows = runs.observed.shape[1], runs.controls.shape[1] if runs.controls.ndim == 3 else 0
+    every = round(rows / samples) if samples else 0
+    if every < 2 or every == runs.every or abs(rows - every * samples) >= every:
+        return ""
+    return (
+        f"; if a sample was taken after every {every} steps, give every={every} (sample 0 is after "
+        f"step {every}: readings[{every - 1}::{every}])"
+    )
+
+
+def _check_kind(observed: Any) -> None:
+    """Refuse a trajectory or a state where readings belong."""
+    if isinstance(observed, Trajectory):
+        raise ValueError(
+            "identify: a Trajectory was given where readings belong; give what its sensors read: "
+            "Recording(jax.vmap(bf.observe, (None, 0))(model, path.state), path.u, path.start)"
+        )
+    if isinstance(observed, State | dict):
+        given = type(observed).__name__
+        raise ValueError(
+            f"identify: a {given} was given where readings belong; give an array (samples, channels)"
+        )
 
 
 def _check_readings(observed: np.ndarray) -> None:

@@ -35,6 +35,8 @@ class SearchResult:
     """of all its horizons"""
     costs: list[float]
     """of all starts"""
+    guess: Array
+    """(p,) free numbers it began with"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Search:
 
     def _best_of(self, starts: list[Array]) -> SearchResult:
         best: tuple[Outcome, list[Row]] | None = None
+        guess = starts[0]
         costs: list[float] = []
         refused: ValueError | None = None
         for s, free in enumerate(starts):
@@ -72,12 +75,12 @@ class Search:
                 continue
             costs.append(float(outcome.state.cost))
             if best is None or costs[-1] < float(best[0].state.cost):
-                best = outcome, rows
+                best, guess = (outcome, rows), free
             if outcome.interrupted or (self.starts > 1 and self.quality(outcome.state.free).chi2 < GOOD):
                 break
         if best is None:
             raise ValueError(str(refused)) from refused
-        return SearchResult(*best, costs)
+        return SearchResult(*best, costs, guess)
 
     def _through_horizons(self, s: int, free: Array) -> tuple[Outcome, list[Row]]:
         rows: list[Row] = []
@@ -89,7 +92,8 @@ class Search:
             except ValueError as error:
                 raise _CannotStart(str(error)) from error
             state = begin(problem, self.optimizer, free, problem.data_digest())
-            updates = _Updates(problem, self.optimizer, state.first, state.digest)
+            growing = {"samples": samples} if len(self.stages) > 1 else {}
+            updates = _Updates(problem, self.optimizer, state.first, state.digest, growing)
             outcome = self._loop_of(s, samples).run(updates, state)
             free = outcome.state.free
             rows += [self._marked(row, len(rows), s, samples) for row in outcome.rows]
@@ -104,7 +108,8 @@ class Search:
             return replace(self.loop, held=True)
         folder = None if self.loop.folder is None else Path(self.loop.folder)
         place = folder and folder / f"start-{s}" / f"samples-{samples}"
-        label = f"{self.loop.label}, start {s + 1} of {self.starts}, {samples} samples"
+        # a longer label, or one with more words, takes several lines where a window has 80 columns
+        label = f"try {s + 1}/{self.starts}" if self.starts > 1 else self.loop.label
         return replace(self.loop, folder=place, label=label)
 
     def _marked(self, row: Row, before: int, s: int, samples: int) -> Row:
@@ -142,6 +147,8 @@ class _Updates:
     """(p,) free numbers it begins with"""
     digest: Array
     """(8,) of the data"""
+    shown: dict[str, int]
+    """what the bar shows before the cost"""
 
     def check(self, state: SearchState, file: Path) -> None:
         if not np.array_equal(state.digest, self.digest):
@@ -167,7 +174,7 @@ class _Updates:
         values = np.asarray(layout.flat(layout.theta(after.free)), float).tolist()
         named = dict(zip(layout.names, values, strict=True))
         seconds = round(time.perf_counter() - began, 4)
-        task.advance(1, cost=cost, **{name: named[name] for name in layout.names[:SHOWN]})
+        task.advance(1, **self.shown, cost=cost, **{name: named[name] for name in layout.names[:SHOWN]})
         return after, {"update": int(state.done), "cost": cost, "seconds": seconds, **named}
 
 

@@ -1,5 +1,7 @@
 """A fit says how well it explains the readings, and is not confident where it is wrong."""
 
+import dataclasses
+import io
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -10,8 +12,9 @@ import pytest
 
 import backflip as bf
 from backflip.learn.angles import angle_channels, made_continuous, nearest_turn
-from backflip.learn.fit_quality import fit_quality
+from backflip.learn.fit_quality import Attempt, fit_quality
 from backflip.learn.recording import as_runs
+from backflip.learn.search import shown_names, start_label
 
 QUIET = bf.Progress(quiet=True)
 NOISE, TRUE = 0.01, 0.35
@@ -214,3 +217,59 @@ def test_a_start_that_cannot_begin_is_passed_over():
         bf.identify(scheme, to_model, guess, recorded, progress=QUIET)
     theta, log = bf.identify(scheme, to_model, guess, recorded, starts=4, noise=0.01, progress=QUIET)
     assert log.start_costs[0] == np.inf and float(theta) == pytest.approx(1, rel=1e-3)
+
+
+ATTEMPT = Attempt(updates=50, starts=1, spread=1.0, stages=(120,), all_updates_done=False, moved=0.5)
+
+
+@pytest.mark.parametrize(
+    ("how", "tried", "untried"),
+    [
+        ({}, (), ("starts=8", "horizons=(12, 40)")),
+        ({"starts": 8}, ("starts=8",), ("horizons=(12, 40)", "starts=16, spread=2")),
+        ({"stages": (10, 120)}, ("horizons=",), ("starts=8", "a shorter first horizon than 10 samples")),
+        ({"all_updates_done": True}, (), ("try: more updates (updates=100)", "starts=8")),
+        ({"stages": (5,)}, ("horizons=",), ("starts=8",)),
+    ],
+)
+def test_advice_is_what_was_not_tried(how, tried, untried):
+    advice = dataclasses.replace(ATTEMPT, **how).advice()
+    assert all(remedy in advice for remedy in untried) and not any(remedy in advice for remedy in tried)
+
+
+def test_a_search_that_never_left_its_guess_admits_it():
+    """Readings that no mass explains, from a guess that is a minimum already."""
+    b = bf.Builder(gravity=(0, 0, 0))
+    b.add_body("puck", bf.Sphere(0.1), mass=1.0)
+    b.add_force("puck", direction=(1, 0, 0))
+    b.add_sensor(bf.Position("puck"))
+    puck, scheme, u = b.build(), bf.Scheme(0.1), jnp.ones((10, 1))
+    path = bf.rollout(scheme, puck, bf.rest(puck), u).state
+    seen = jax.vmap(bf.observe, (None, 0))(puck, path) + 0.3 * jnp.sin(3 * jnp.arange(10.0))[:, None]
+
+    def fit(guess, **how):
+        to_model = lambda mass: bf.replace(puck, mass={"puck": mass})  # noqa: E731
+        recorded = bf.Recording(seen, u)
+        return bf.identify(
+            scheme, to_model, bf.bounds.positive(guess), recorded, noise=0.01, progress=QUIET, **how
+        )
+
+    best, moved = fit(3.0)
+    assert "hardly moved" not in moved.report() and "starts=8" in moved.report()
+    _, still = fit(float(best))
+    assert "the search hardly moved from its guess: begin with another one" in still.report()
+    _, ended = fit(3.0, updates=2, starts=2)
+    assert "try: more updates (updates=4)" in ended.report() and "starts=8" not in ended.report()
+
+
+@pytest.mark.parametrize("s", [2, 11])
+def test_labels_of_starts_fit_beside_long_figures_in_80_columns(s):
+    from rich.console import Console
+
+    names = ("damping", "mass", "friction", "restitution", "torso inertia[0]")
+    assert shown_names(names) == ["damping", "mass"]
+    console = Console(width=80, file=io.StringIO())
+    with bf.Progress().task(start_label(s, 16), 50) as task:
+        task.advance(1, samples=120, cost=0.0012345, **dict.fromkeys(shown_names(names), 1.2345e-5))
+        console.print(task.bars.get_renderable())
+    assert f"{s + 1}/16" in console.file.getvalue() and console.file.getvalue().count("\n") == 1

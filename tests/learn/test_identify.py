@@ -8,8 +8,9 @@ import optax
 import pytest
 
 import backflip as bf
-from backflip.learn.certainty import certainty
+from backflip.learn.certainty import Certainty, certainty
 from backflip.learn.parameters import lay_out
+from backflip.learn.starts import spread_starts
 
 SCHEME = bf.Scheme(dt=0.02)
 NOISE = jnp.array([0.02, 0.1])
@@ -249,6 +250,22 @@ MISTAKES = {
     "infinite reading": (lambda: fit(GOOD.at[0, 0].set(jnp.inf)), "infinite.*NaN"),
     "nothing recorded": (lambda: fit(GOOD * jnp.nan), "every reading is missing"),
     "other channels": (lambda: fit(jnp.zeros((10, 3))), r"3 channels.*\(2,\)"),
+    "a string": (lambda: fit(GOOD, "1.0"), r"parameter \"theta\".*'1.0', a str; give numbers"),
+    "a string in theta0": (lambda: fit(GOOD, guess() | {"x": "2"}), 'parameter "x".*a str; give numbers'),
+    "a positive string": (lambda: bf.bounds.positive("1.0"), "bounds.positive: .*a str; give numbers"),
+    "a trajectory": (
+        lambda: fit(bf.Trajectory(bf.rest(MODEL), U, None, 0.02)),
+        r"a Trajectory was given where readings belong; give .*bf.observe.*path.u, path.start",
+    ),
+    "a trajectory inside": (
+        lambda: bf.Recording(bf.Trajectory(bf.rest(MODEL), U, None, 0.02)), "a Trajectory was given",
+    ),
+    "a state": (lambda: fit(bf.rest(MODEL)), "a State was given where readings belong"),
+    "every other reading": (
+        lambda: fit(bf.Recording(jnp.zeros((50, 2)), U)), r"give every=2 .*readings\[1::2\]",
+    ),
+    "every other of an odd number": (lambda: fit(bf.Recording(jnp.zeros((50, 2)), U[:99])), "every=2"),
+    "spread of zero": (lambda: fit(GOOD, spread=0.0), "spread is 0.0; give a positive number"),
     "short controls": (lambda: fit(bf.Recording(GOOD, U[:5])), r"\(5, 1\).*10 steps"),
     "no model": (lambda: fit(GOOD, model=lambda theta: theta["mass"]), "return a Model"),
     "nothing matters": (lambda: fit(GOOD, model=lambda theta: MODEL), "nothing in theta0 changes"),
@@ -306,3 +323,49 @@ def test_all_that_could_be_scaled_together_are_named_however_little_some_show():
     sure = certainty(names, np.ones(4), np.ones(4), J, 1e-6)
     assert sure.hidden == (("mass", "torque", "inertia"),)
     np.testing.assert_array_equal(np.isinf(sure.error), [True, True, True, False])
+
+
+def test_the_table_lines_up_and_shows_no_more_digits_than_the_errors_warrant():
+    names = ("m", "inertia of the rod", "gain", "load", "tiny", "idle", "hazy")
+    value = np.array([2.01342, 0.123456789, 19.98765, 123456.0, 1.23456e-7, 1.23456, 7.65432])
+    error = np.array([0.0123, 1.2e-5, np.nan, 1234.0, 2.2e-9, np.inf, 50.0])
+    correlation = np.where(np.eye(7) > 0, 1, np.full((7, 7), 0.9))
+    lines = Certainty(names, value, error, correlation, 3.0, (("idle",), ("hazy",))).report().splitlines()
+    rows = [line.split("  ") for line in lines[1:8]]
+    assert [[cell.strip() for cell in row if cell][:3] for row in rows] == [
+        ["m", "2.013", "0.012"],
+        ["inertia of the rod", "0.123457", "0.000012"],
+        ["gain", "19.99", "-"],
+        ["load", "123500", "1200"],
+        ["tiny", "1.235e-07", "2.2e-09"],
+        ["idle", "1.23", "unknown"],
+        ["hazy", "7.65", "unknown"],
+    ]
+    end = lines[0].index("std. error") + len("std. error")
+    assert all(line[end - 1] != " " and line[end : end + 2].strip() == "" for line in lines[:8])
+    assert all(line[lines[0].index("entangled")] != " " for line in lines[1:6])
+    assert not any("entangled" in line or "0.90" in line for line in lines[6:8])
+
+
+def test_a_short_name_leaves_the_header_in_line():
+    header, row = Certainty(("m",), np.ones(1), np.full(1, 0.1), np.eye(1), 1.0, ()).report().splitlines()[:2]
+    assert row == "m           1.00        0.10" and len(row) == header.index("  entangled")
+
+
+def test_what_a_recording_leaves_open_is_named(seen):
+    _, log = fit(jnp.asarray(seen[1][:20]), updates=1)
+    assert "assumed: every run starts at rest(model), as Recording has no start" in log.report()
+    assert "assumed: all 1 controls are 0, as Recording has no controls" in log.report()
+    _, log = fit(bf.Recording(jnp.asarray(seen[1][:20]), U[:20], bf.rest(MODEL)), updates=1)
+    assert log.assumed == () and "assumed" not in log.report()
+
+
+@pytest.mark.parametrize("spread", [1.0, 2.0])
+def test_starts_are_spread_as_wide_as_asked(spread):
+    layout, free = lay_out({"m": bf.bounds.positive(3.0), "e": bf.bounds.interval(0.5, 0, 1), "x": 2.0})
+    starts = np.array(spread_starts(layout, free, 301, spread))
+    assert layout.names == ("e", "m", "x") and np.array_equal(starts[0], free)
+    assert np.allclose(starts[1:, 1:].std(0), spread, rtol=0.1)
+    assert np.allclose(starts[1:, 1:].mean(0), free[1:], atol=0.1)
+    evenly = np.sort(jax.nn.sigmoid(starts[1:, 0]))
+    assert np.allclose(evenly, np.linspace(0, 1, 300), atol=0.02)

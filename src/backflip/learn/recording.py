@@ -94,14 +94,14 @@ def as_runs(recorded: Any) -> Recording:
     if runs.controls is not None and runs.controls.shape[:2] != (runs.observed.shape[0], steps):
         raise ValueError(
             f"identify: controls have shape {recorded.controls.shape}; the readings span {steps} steps "
-            f"({recorded.every} per sample): give one row for each{_thinned(runs)}"
+            f"({recorded.every} per sample): give one row for each{_thinned(runs, runs.controls)}"
         )
     return runs
 
 
-def _thinned(runs: Recording) -> str:
+def _thinned(runs: Recording, controls: Array) -> str:
     """The remedy where controls are several times as many as samples, else ""."""
-    samples, rows = runs.observed.shape[1], runs.controls.shape[1] if runs.controls.ndim == 3 else 0
+    samples, rows = runs.observed.shape[1], controls.shape[1] if controls.ndim == 3 else 0
     every = round(rows / samples) if samples else 0
     if every < 2 or every == runs.every or abs(rows - every * samples) >= every:
         return ""

@@ -19,8 +19,10 @@ from backflip.storage import Task, hold_folder, remove_checkpoints, remove_folde
 
 STALLED, LITTLE = 6, 1e-6
 """updates in a row that lower the cost by no more than this part, after which a search ends"""
-SHOWN = 4
-"""parameters on the progress bar"""
+SHOWN, NUMBER = 50, 12
+"""letters of parameters on the progress bar, and of a number among them: more would hide the bar"""
+LABEL = 8
+"""letters of a label that are shown on one line beside long figures"""
 GOOD = 1.5
 """reduced χ² of a start after which no other is tried"""
 
@@ -108,8 +110,7 @@ class Search:
             return replace(self.loop, held=True)
         folder = None if self.loop.folder is None else Path(self.loop.folder)
         place = folder and folder / f"start-{s}" / f"samples-{samples}"
-        # a longer label, or one with more words, takes several lines where a window has 80 columns
-        label = f"try {s + 1}/{self.starts}" if self.starts > 1 else self.loop.label
+        label = start_label(s, self.starts) if self.starts > 1 else self.loop.label
         return replace(self.loop, folder=place, label=label)
 
     def _marked(self, row: Row, before: int, s: int, samples: int) -> Row:
@@ -128,6 +129,18 @@ class Search:
         roots = np.asarray(problem.residual_cost.signed_root(jnp.asarray(off)), float)[present > 0]
         chi2 = problem.residual_cost.variance(roots, free.size) if self.noise_given else np.nan
         return fit_quality(off, np.asarray(problem.recorded.observed / problem.noise, float), present, chi2)
+
+
+def start_label(s: int, starts: int) -> str:
+    """What the bar of start s is called: a longer label takes several lines where a window has 80 columns."""
+    label = f"try {s + 1}/{starts}"
+    return label if len(label) <= LABEL else label.replace(" ", "")
+
+
+def shown_names(names: tuple[str, ...]) -> list[str]:
+    """The first parameters, as many as the bar has room for."""
+    ends = np.cumsum([len(name) + NUMBER for name in names])
+    return [name for name, end in zip(names, ends, strict=True) if end <= SHOWN]
 
 
 class _CannotStart(ValueError):
@@ -174,7 +187,7 @@ class _Updates:
         values = np.asarray(layout.flat(layout.theta(after.free)), float).tolist()
         named = dict(zip(layout.names, values, strict=True))
         seconds = round(time.perf_counter() - began, 4)
-        task.advance(1, **self.shown, cost=cost, **{name: named[name] for name in layout.names[:SHOWN]})
+        task.advance(1, **self.shown, cost=cost, **{name: named[name] for name in shown_names(layout.names)})
         return after, {"update": int(state.done), "cost": cost, "seconds": seconds, **named}
 
 

@@ -189,3 +189,12 @@ def test_a_hull_of_thousands_of_points_is_refused_soon_and_one_far_from_its_orig
         bf.Hull(np.random.RandomState(0).rand(3000, 3)).check()
     with pytest.raises(ValueError, match="far from its origin for their size; give it a position"):
         bf.Hull(1e-4 * np.random.RandomState(0).rand(12, 3) + 1e4).check()
+
+
+@pytest.mark.parametrize("ending", ["obj", "stl", "ply", "glb", "off", "3mf"])
+def test_a_file_that_is_no_mesh_is_named(tmp_path, ending):
+    for k, data in enumerate((b"", b"nonsense", np.random.RandomState(0).bytes(300), b"v 0 0 0\nf 1 2 3\n")):
+        file = tmp_path / f"robot{k}.{ending}"
+        file.write_bytes(data)
+        with pytest.raises(ValueError, match="hulls_of_mesh: "):
+            hulls_of_mesh(file)

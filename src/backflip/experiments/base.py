@@ -98,7 +98,7 @@ def read_result(path: Path) -> dict[str, Any]:
     """What a run has written; Unable names a file that is broken."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as reason:
+    except (ValueError, RecursionError) as reason:
         raise Unable(f"{path}: it is not whole ({reason}); run the experiment again") from reason
     if not isinstance(entries, dict):
         raise Unable(f"{path}: it is no result; run the experiment again")

@@ -48,8 +48,11 @@ def _corners_and_triangles(mesh: str | Path | tuple[np.ndarray, np.ndarray]) -> 
 
         if not Path(mesh).is_file():
             raise ValueError(f'hulls_of_mesh: there is no file "{mesh}"; give the path of a mesh')
-        loaded = trimesh.load_mesh(mesh)
-        mesh = (loaded.vertices, loaded.faces)
+        try:
+            loaded = trimesh.load_mesh(mesh)
+            mesh = (loaded.vertices, loaded.faces)
+        except Exception as error:  # every format has its own
+            raise ValueError(f'hulls_of_mesh: "{mesh}" cannot be read as a mesh ({error})') from error
     corners, triangles = np.asarray(mesh[0], float), np.asarray(mesh[1], int)
     if corners.ndim != 2 or corners.shape[1] != 3 or not np.isfinite(corners).all():
         raise ValueError(f"hulls_of_mesh: corners of shape {corners.shape}; give (v, 3) finite numbers")
@@ -57,6 +60,8 @@ def _corners_and_triangles(mesh: str | Path | tuple[np.ndarray, np.ndarray]) -> 
         raise ValueError(
             f"hulls_of_mesh: triangles of shape {triangles.shape}; give (t, 3) corners by number"
         )
-    if triangles.size and not 0 <= triangles.min() <= triangles.max() < len(corners):
+    if not len(triangles):
+        raise ValueError("hulls_of_mesh: there are no triangles; give a surface that closes")
+    if not 0 <= triangles.min() <= triangles.max() < len(corners):
         raise ValueError("hulls_of_mesh: a triangle names a corner that there is not; count from 0")
     return corners, triangles

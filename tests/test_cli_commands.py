@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -212,10 +213,19 @@ def test_no_home_is_no_reason_to_stop(monkeypatch) -> None:
     cli._cache_compilations()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in a terminal: what is started in the background ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_during_an_import_ends_at_once_without_a_traceback() -> None:
     # raised in the callback of a collection, as happens while JAX is imported, it would be lost
     code = (
         "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from backflip import cli\n"
         "class Slow:\n"
         "    def find_spec(self, name, *_):\n"
@@ -227,7 +237,7 @@ def test_an_interrupt_during_an_import_ends_at_once_without_a_traceback() -> Non
     assert ended.returncode == 130 and ended.stderr == "backflip: interrupted\n"
 
 
-def test_an_interrupt_later_is_a_line_and_a_code(short, capsys) -> None:
+def test_an_interrupt_later_is_a_line_and_a_code(short, interruptible, capsys) -> None:
     def interrupted(*_):
         signal.raise_signal(signal.SIGINT)
 
@@ -236,7 +246,7 @@ def test_an_interrupt_later_is_a_line_and_a_code(short, capsys) -> None:
     assert "backflip: interrupted" in capsys.readouterr().err
 
 
-def test_an_interrupt_is_not_lost_while_garbage_is_collected(short) -> None:
+def test_an_interrupt_is_not_lost_while_garbage_is_collected(short, interruptible) -> None:
     def _xla_gc_callback() -> None:  # what JAX calls its own; exceptions inside it are printed and dropped
         signal.raise_signal(signal.SIGINT)
 

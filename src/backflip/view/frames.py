@@ -40,14 +40,12 @@ def save_frames(
 
     A .png shows one moment, or several side by side; the others move. An .mp4 needs imageio-ffmpeg.
 
-    trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`, with its `start`
-        before them where it has one; the first is at t = 0
+    trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`, after its `start` if any
     dt: [s] between states; `trajectory.dt` where not given
     fps: [1/s] pictures in a second of film
     size: [pixels] width and height of a picture
     follow: the camera goes along with what travels far; False: it stands, and sees the whole motion
-    times: [s] one moment or several to show, the nearest state of each; where not given the middle for
-        .png, else all of the motion
+    times: [s] of one moment or several, the nearest state of each; else the middle for .png, or all of it
     """
     path = Path(path)
     writers = {".png": _save_png, ".gif": _save_gif, ".mp4": _save_mp4}

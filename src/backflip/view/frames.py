@@ -40,7 +40,7 @@ def save_frames(
 
     A .png shows one moment, or several side by side; the others move. An .mp4 needs imageio-ffmpeg.
 
-    trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`, after its `start` if any
+    trajectory: p_WB (T, n, 3) and R_WB (T, n, 3, 3), its own or those of its `state`, after a `start`
     dt: [s] between states; `trajectory.dt` where not given
     fps: [1/s] pictures in a second of film
     size: [pixels] width and height of a picture

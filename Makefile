@@ -47,6 +47,8 @@ results: setup
 	@$(BIN)/pytest --quiet $(LAWS) --laws results/laws.json --laws-page docs/physics.md
 	@$(BIN)/backflip gradients --out results --page docs/gradients.md
 	@$(BIN)/backflip shapes --out results --page docs/shapes.md
+	@$(BIN)/backflip problems --out results --page docs/solvers.md
+	@$(BIN)/backflip horizons --out results --page docs/gradients.md
 	@$(BIN)/backflip run all --out results
 	@$(BIN)/backflip bench --out results
 	@$(BIN)/python benchmarks/kernels.py --out results

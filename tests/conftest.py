@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from law_table import SOLVERS, key, table
+from law_table import DEFAULT, key, table
 
 from backflip.experiments.base import save_result
 from backflip.experiments.tables import put_table
@@ -34,7 +34,7 @@ jax.config.update("jax_enable_x64", True)
 def law(record_property):
     """Hold a figure against its bar, and keep it for the table that `make laws` writes."""
 
-    def check(name: str, asked: float, measured, unit: str = "", solver: str = SOLVERS[0]) -> None:
+    def check(name: str, asked: float, measured, unit: str = "", solver: str = DEFAULT) -> None:
         measured = float(measured)
         figure = {"law": name, "solver": solver, "asked": asked, "measured": measured, "unit": unit}
         record_property("law", figure)

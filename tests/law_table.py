@@ -1,13 +1,15 @@
 """The table of laws that `make laws` prints and docs/physics.md shows."""
 
+import backflip as bf
 from backflip.experiments.tables import markdown
 
-SOLVERS = ("PGS", "interior point")
-"""The default first."""
+SOLVERS = {"Newton": bf.Newton(), "interior point": bf.InteriorPoint()}
+"""Those that have a column, the default first."""
+DEFAULT = next(iter(SOLVERS))
 
 
 def key(figure: dict) -> tuple[str, str]:
-    return figure["law"], figure.get("solver", SOLVERS[0])
+    return figure["law"], figure.get("solver", DEFAULT)
 
 
 def table(laws: list[dict]) -> str:

@@ -19,7 +19,7 @@ from backflip import cli, experiments
 from backflip.experiments import running
 from backflip.experiments.base import Claim, read_result
 from backflip.experiments.bench import run as bench
-from backflip.experiments.certificates import gradient_table, shapes
+from backflip.experiments.certificates import gradient_table, horizons, shapes, solver_table
 from backflip.experiments.tables import put_table
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +47,9 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     monkeypatch.setattr(gradient_table, "compare_or_fail", lambda *_: cell)
     monkeypatch.setattr(shapes, "SCENES", 4)
     monkeypatch.setattr(shapes, "NEW", shapes.NEW[:1])
+    monkeypatch.setattr(solver_table, "record", lambda scenes, *_: scenes)
+    monkeypatch.setattr(solver_table, "residuals", lambda _: {"20 sweeps": np.ones(1), "anybody": np.ones(1)})
+    monkeypatch.setattr(horizons, "compare", lambda *_: [])
     monkeypatch.setattr(bench, "measure", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / ".gitignore", ".gitignore")
@@ -72,6 +75,8 @@ COMMANDS = {
     "view": (["view", "page.html"], 0),
     "gradients": (["gradients", *FREE], 0),
     "shapes": (["shapes"], 0),
+    "problems": (["problems"], 0),
+    "horizons": (["horizons"], 0),
     "bench": (["bench", "--quick"], 1),  # nothing is measured, so no claim holds
     "bench --json": (["bench", "--quick", "--json"], 1),
 }
@@ -137,7 +142,7 @@ def refusal(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
     return line
 
 
-WRITING = (["run", "ball"], ["demo"], ["gradients"], ["shapes"], ["bench"])
+WRITING = (["run", "ball"], ["demo"], ["gradients"], ["shapes"], ["problems"], ["horizons"], ["bench"])
 
 
 @pytest.mark.parametrize("words", WRITING, ids=lambda words: words[0])

@@ -129,7 +129,11 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--solver", metavar="NAME", help="of one solver only; the others' figures stay")
     check.add_argument("--case", metavar="NAME", help="of one case only, in the same way")
     text = "Compare every pair with cylinders and hulls with coal and write the table."
-    add("shapes", _shapes, text, out, page)
+    add("shapes", _certificate, text, out, page).set_defaults(module="shapes")
+    text = "Record what solvers meet in steps of robots, and write how well each solves it."
+    add("problems", _certificate, text, out, page).set_defaults(module="solver_table")
+    text = "Compare gradients over 0.1, 0.3 and 1 s of trotting and stumbling with differences."
+    add("horizons", _certificate, text, out, page).set_defaults(module="horizons")
     bench = add("bench", _bench, "Measure speed beside XLA and MuJoCo, every claim in one run.", as_json)
     bench.add_argument("--quick", action="store_true", help="a short form, to see that everything runs")
     bench.add_argument("--resume", action="store_true", help="go on with an interrupted run")
@@ -272,9 +276,9 @@ def _gradients(asked: argparse.Namespace) -> int:
     return _table(asked, lambda: matrix.write_table(asked.out, *chosen, page=asked.page))
 
 
-def _shapes(asked: argparse.Namespace) -> int:
-    shapes = import_module("backflip.experiments.certificates.shapes")
-    return _table(asked, lambda: shapes.write_table(asked.out, page=asked.page))
+def _certificate(asked: argparse.Namespace) -> int:
+    certificate = import_module(f"backflip.experiments.certificates.{asked.module}")
+    return _table(asked, lambda: certificate.write_table(asked.out, page=asked.page))
 
 
 def _table(asked: argparse.Namespace, write: Callable[[], str]) -> int:

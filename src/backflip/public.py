@@ -55,7 +55,7 @@ from backflip.sense import (
     observe,
     readings,
 )
-from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Pyramid, Solver, Unrolled
+from backflip.solve import PGS, Cone, Friction, Implicit, InteriorPoint, Newton, Pyramid, Solver, Unrolled
 from backflip.storage import Progress, load_weights, save_weights
 from backflip.view import save_frames, save_replay
 
@@ -89,6 +89,7 @@ __all__ = [
     "JointRate",
     "Log",
     "Model",
+    "Newton",
     "Orientation",
     "Plane",
     "Policy",

@@ -10,7 +10,7 @@ from pathlib import Path
 import law_table
 import pytest
 
-from backflip.experiments.certificates import gradient_table, shapes
+from backflip.experiments.certificates import gradient_table, horizons, shapes, solver_table
 from backflip.experiments.certificates.gradients import CASES, SCHEMES, STEPS, TOLERANCE
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +50,14 @@ def pairs() -> str:
     return shapes.table([shapes.Comparison(**row) for row in rows])
 
 
+def problems() -> str:
+    return solver_table.table(record("solvers")["scenes"])
+
+
+def how_long() -> str:
+    return horizons.table(record("horizons")["rows"])
+
+
 def laws() -> str:
     return law_table.table(record("laws")["laws"])
 
@@ -59,6 +67,8 @@ def laws() -> str:
     [
         ("gradients.md", gradient_table.MARK, gradients),
         ("shapes.md", shapes.MARK, pairs),
+        ("solvers.md", solver_table.MARK, problems),
+        ("gradients.md", horizons.MARK, how_long),
         ("physics.md", "laws", laws),
     ],
 )

@@ -4,16 +4,19 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from backflip import cli
 from backflip.experiments.base import Progress
 from backflip.experiments.bench import report
 from backflip.experiments.bench import run as bench
+from backflip.experiments.bench.accuracy import slip_of
 from backflip.experiments.bench.claims import claims
-from backflip.experiments.bench.job import FIGURES, Job
+from backflip.experiments.bench.job import ACCURACY, FIGURES, Job
 from backflip.experiments.bench.machine import machine, sentence
 from backflip.experiments.bench.plan import FULL, QUICK, plan
+from backflip.experiments.bench.work import prepare
 
 pytest.importorskip("mujoco")
 
@@ -73,6 +76,24 @@ def test_a_process_that_fails_says_why_and_the_others_go_on(book):
     assert len(book.measurements[PEERS[0].name]["samples"]) == 2
 
 
+def test_beside_every_speed_stands_how_well_steps_were_solved():
+    found = {
+        (engine, what): prepare(Job(engine, what, "quadruped", 1, 30))()[0]
+        for engine in ("lanes", "mujoco")
+        for what in ACCURACY
+    }
+    assert all(np.isfinite(x) and x >= 0 for x in found.values())
+    assert found["lanes", "overlap"] < 1e-3 and found["lanes", "slip"] < 0.1
+    assert found["mujoco", "overlap"] < 1e-2 and found["mujoco", "slip"] < 0.1
+    [row, *_] = report.speeds(report.Findings(made_up(FULL)), FULL)
+    assert [row[what] for what in ACCURACY] == [1e-5] * 3
+
+
+def test_only_standing_feet_slip():
+    heights, velocities = np.array([0.0, 1e-4, 0.01]), np.array([[0.3, 0.4, 9.0], [0, 0, 9.0], [7.0, 0, 0]])
+    assert slip_of(heights, velocities) == 0.25 and slip_of(heights[2:], velocities[2:]) == 0
+
+
 def made_up(size) -> dict:
     """A book in which every job has figures: lanes takes 1 µs a step, the others a thousand times more."""
     measurements = {}
@@ -81,6 +102,7 @@ def made_up(size) -> dict:
         links = int(job.robot.split()[1]) if job.robot.startswith("chain") else 1
         each = 1e-6 * slow * links / job.cores * (2 if job.derives else 1)
         once = {"cold": 5.0, "warm": 2.0, "drift": 1e-4, "memory": 1e6 * job.steps**0.5}
+        once |= dict.fromkeys(ACCURACY, 1e-5)
         sample = once[job.what] if job.what in FIGURES else each * job.robots * job.steps
         measurements[job.name] = {"job": vars(job), "samples": [sample] * 3, "compile_seconds": 0.1 * links}
     return measurements

@@ -13,7 +13,7 @@ from backflip.experiments.certificates.gradients import (
 
 
 # one test per case, since both lengths share its compiled programs
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name.replace(" ", "-")) for case in CASES])
 def test_both_modes_agree_with_differences(case: Case) -> None:
     for steps in (1, 10):
         cell = compare(case, steps)

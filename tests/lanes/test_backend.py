@@ -22,7 +22,7 @@ X = jnp.arange(8.0)
 
 def calls(fn: Callable, *args: Any) -> int:
     """How many times the program that XLA gets calls code that is not its own."""
-    return jax.jit(lambda *args: fn(*args)).lower(*args).as_text().count("custom_call")
+    return jax.jit(lambda *args: fn(*args)).lower(*args).as_text().count("custom_call @backflip")
 
 
 def double(x: jax.Array) -> jax.Array:
@@ -67,7 +67,7 @@ def test_a_choice_reaches_functions_that_jit_already_knows():
     for backend, count in (("lanes", 1), ("xla", 0), ("lanes", 1), ("xla", 0)):
         with bf.backend(backend):
             np.testing.assert_allclose(compiled(X), double(X), rtol=1e-14)
-            assert compiled.lower(X).as_text().count("custom_call") == count
+            assert compiled.lower(X).as_text().count("custom_call @backflip") == count
 
 
 def test_constructing_a_choice_changes_nothing():
@@ -94,7 +94,7 @@ def test_overlapping_choices_of_threads_do_not_mix():
 
     def ask(name: str) -> None:
         np.testing.assert_allclose(compiled(X), double(X), rtol=1e-14)
-        counts[name].append(compiled.lower(X).as_text().count("custom_call"))
+        counts[name].append(compiled.lower(X).as_text().count("custom_call @backflip"))
 
     def first() -> None:
         with bf.backend("xla"):
@@ -126,7 +126,7 @@ from backflip import lanes
 double, seen = jax.jit(lanes.compile(lambda x: 2 * x)), []
 def ask():
     double(jnp.ones(3))
-    seen.append((lanes.chosen(), double.lower(jnp.ones(3)).as_text().count("custom_call")))
+    seen.append((lanes.chosen(), double.lower(jnp.ones(3)).as_text().count("custom_call @backflip")))
 def ask_twice():
     ask()
     thread = threading.Thread(target=ask)

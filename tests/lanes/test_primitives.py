@@ -253,6 +253,11 @@ def test_booleans_are_those_of_xla(xyz: np.ndarray) -> None:
     assert_as_xla(logical, *xyz)
 
 
+def test_a_truth_known_beforehand_is_turned_round() -> None:
+    f = lanes.compile(lambda x: jnp.where(~jnp.zeros((), bool) ^ jnp.zeros((), bool), x, 0))
+    assert jax.jit(jax.vmap(f))(jnp.ones(BATCH)).all()
+
+
 # --- moved about ------------------------------------------------------------------------------------------
 
 

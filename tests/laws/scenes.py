@@ -4,23 +4,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from law_table import DEFAULT, SOLVERS
 
 import backflip as bf
 
-SOLVERS = {"PGS": bf.PGS(sweeps=20), "interior point": bf.InteriorPoint()}
-"""Those that the table of laws has a column for."""
 both_solvers = pytest.mark.parametrize("solver", SOLVERS)
-slow_by_interior_point = pytest.mark.parametrize(
-    "solver", ["PGS", pytest.param("interior point", marks=pytest.mark.slow)]
+slow_but_by_default = pytest.mark.parametrize(
+    "solver", [name if name == DEFAULT else pytest.param(name, marks=pytest.mark.slow) for name in SOLVERS]
 )
 
 
-def run(model, state, *, dt, seconds, solver="PGS", controls=None):
+def run(model, state, *, dt, seconds, solver=DEFAULT, controls=None):
     """All states of a rollout; the solver by its name, or another one."""
     return jax.jit(_rollout(dt, seconds, solver, controls))(model, state)
 
 
-def run_all(models, starts=None, *, dt, seconds, solver="PGS", controls=None):
+def run_all(models, starts=None, *, dt, seconds, solver=DEFAULT, controls=None):
     """All states (models, steps, ...) of models that differ in numbers only."""
     starts = starts or [bf.rest(model) for model in models]
     stacked = (jax.tree.map(lambda *x: jnp.stack(x), *trees) for trees in (models, starts))

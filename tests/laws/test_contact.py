@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from laws.scenes import (
+    DEFAULT,
     SOLVERS,
     both_solvers,
     last,
@@ -13,6 +14,7 @@ from laws.scenes import (
     run,
     run_all,
     slope_gravity,
+    slow_but_by_default,
 )
 
 import backflip as bf
@@ -125,6 +127,68 @@ def test_a_ball_a_hundred_times_heavier_rests_on_a_light_one(law):
     states = run(model, bf.rest(model), dt=0.01, seconds=1, solver="interior point")
     name = "a ball 100 times heavier rests on a light one for 1 s: speed"
     law(name, 1, 1e3 * jnp.abs(states.v_WB).max(), "mm/s", "interior point")
+
+
+@slow_but_by_default
+@pytest.mark.parametrize("ratio", [100, 300, 1000])
+def test_a_heavy_box_stands_on_a_light_one(law, solver, ratio):
+    b = bf.Builder()
+    b.add_ground(friction=0.5)
+    b.add_body("light", bf.Box((0.2, 0.2, 0.2)), mass=1.0, position=(0, 0, 0.1))
+    b.add_body("heavy", bf.Box((0.2, 0.2, 0.2)), mass=float(ratio), position=(0, 0, 0.3))
+    b.ignore_contact("world", "heavy")
+    model = b.build()
+    start = bf.rest(model)
+    states = run(model, start, dt=0.01, seconds=1, solver=solver)
+    name = f"a box {ratio} times heavier stands on a light one for 1 s"
+    law(name, 1, 1e3 * jnp.abs(states.p_WB - start.p_WB).max(), "mm", solver)
+
+
+def servoed_capsule(far: bool) -> bf.Model:
+    """An arm of two capsules that beats the air; far: beside a box and another arm, 0.6 m away."""
+    b = bf.Builder()
+    for k, side in enumerate((0, 2)[: 1 + far]):
+        for i, z in enumerate((-0.15, -0.45)):
+            b.add_body(f"link{k}{i}", bf.Capsule(0.03, 0.24), position=(side, 0, z), group=f"arm{k}")
+            above = f"link{k}{i - 1}" if i else "world"
+            b.add_hinge(f"hinge{k}{i}", above, f"link{k}{i}", position=(side, 0, z + 0.15), axis=(0, 1, 0.2))
+            b.add_servo(f"hinge{k}{i}", gain=20.0, max_velocity=10.0, max_torque=4.0)
+    if far:
+        b.add_body("box", bf.Box((0.3, 0.3, 0.3)), position=(0, 1.2, 0), mass=2.0)
+        b.add_fixed("stand", "world", "box")
+    return b.build()
+
+
+FAR = [
+    pytest.param(None, id="default"),
+    pytest.param(0.0, id="interior point", marks=pytest.mark.slow),
+    pytest.param(1e-4, id="smooth", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("smoothness", FAR)
+def test_what_is_far_away_has_no_influence(law, smoothness):
+    """On the central path λ w = κ: a contact `gap` away presses with no more than κ/gap."""
+    smooth = smoothness is not None
+    solver = bf.InteriorPoint(smoothness=smoothness) if smooth else SOLVERS[DEFAULT]
+    targets = np.random.default_rng(0).normal(size=(10, 4)).repeat(10, 0)
+    near, far = (servoed_capsule(is_far) for is_far in (False, True))
+    paths = [
+        run(model, bf.rest(model), dt=0.01, seconds=1, solver=solver, controls=targets[:, : model.controls])
+        for model in (near, far)
+    ]
+    apart = jnp.abs(paths[1].v_WB[:, :2] - paths[0].v_WB[:, :2]).max()
+    force = jnp.abs(paths[1].force[:, far.topology.layout.scalars :]).max()
+    column = "interior point" if smooth else DEFAULT
+    what = f", smoothness {smoothness:g} J" if smoothness else ""
+    law(f"bodies 0.6 m apart: force{what}", 2 * (smoothness or 0) / 0.4 + 1e-9, force, "N", column)
+    law(
+        f"bodies 0.6 m apart: what they change in velocities{what}",
+        1e-2 if smoothness else 1e-6,
+        apart,
+        "m/s",
+        column,
+    )
 
 
 def test_two_equal_elastic_balls_swap_their_velocities():

@@ -3,9 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from laws.scenes import run
 
 import backflip as bf
+from backflip import robots
 
 
 def pendulum(angle):
@@ -28,6 +30,24 @@ def test_a_passive_pendulum_keeps_its_energy(law):
     states = run(model, start, dt=1e-3, seconds=10)
     error = energy_error(model, start, states, scale=9.81 * 0.25)
     law("energy of a passive pendulum, 10 s at 1 ms", 0.5, 100 * error, "%")
+
+
+def test_a_short_pendulum_keeps_its_energy_for_a_minute_at_10_ms(law):
+    model = robots.pendulum(length=0.1, radius=0.02)
+    start = bf.rest(model, {"pivot": np.pi / 2})
+    states = run(model, start, dt=0.01, seconds=60)
+    error = energy_error(model, start, states, scale=9.81 * 0.1)
+    law("energy of a pendulum of 0.1 m from 90°, 60 s at 10 ms", 0.5, 100 * error, "%")
+
+
+@pytest.mark.slow
+def test_a_chain_of_ten_keeps_its_energy_for_a_minute(law):
+    model = robots.chain(10)
+    start = bf.rest(model)
+    states = run(model, start, dt=1e-3, seconds=60)
+    # the work of gravity until it would hang: 1 kg, 1 m
+    error = energy_error(model, start, states, scale=9.81)
+    law("energy of a chain of ten links from 90°, 60 s at 1 ms", 0.5, 100 * error, "%")
 
 
 def test_a_free_spinning_body_with_three_inertias_keeps_its_energy(law):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from laws.scenes import both_solvers, run, slow_by_interior_point
+from laws.scenes import both_solvers, run, slow_but_by_default
 
 import backflip as bf
 from backflip.robots import chain, dog, four_bar
@@ -33,7 +33,7 @@ def test_a_driven_four_bar_loop_stays_closed(law, solver):
     assert float(turned.min()) < -0.9 and float(turned.max()) > 0.9
 
 
-@slow_by_interior_point
+@slow_but_by_default
 def test_legs_flung_by_fast_servos_stay_in_their_hips(law, solver):
     model = dog()
     flung = jnp.where(jnp.arange(200)[:, None] // 10 % 2 == jnp.arange(8) % 2, 0.7, -0.7)

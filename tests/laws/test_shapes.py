@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from laws.scenes import SOLVERS, run, slope_gravity, slow_by_interior_point
+from laws.scenes import DEFAULT, SOLVERS, run, slope_gravity, slow_but_by_default
 
 import backflip as bf
 
@@ -29,7 +29,10 @@ def on_face() -> np.ndarray:
     return np.stack([x, np.cross(z, x), z])
 
 
-@pytest.fixture(scope="module", params=["PGS", pytest.param("interior point", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=[n if n == DEFAULT else pytest.param(n, marks=pytest.mark.slow) for n in SOLVERS],
+)
 def yard(request):
     """Bodies side by side, which do not touch each other, how the yard moves for 2 s, and by which solver."""
     b = bf.Builder()
@@ -88,7 +91,7 @@ def test_cylinders_and_hulls_stick_below_and_slide_above_the_friction_angle(law,
                 law(name, 5, 100 * abs(way / slip - 1), "%", solver)
 
 
-@slow_by_interior_point
+@slow_but_by_default
 def test_a_hull_set_crooked_on_a_hull_comes_to_rest(law, solver):
     b = bf.Builder()
     b.add_ground(friction=MU)

@@ -61,6 +61,18 @@ def test_a_free_body_keeps_its_gradient(usual):
     ]
 
 
+def test_differences_along_a_gradient_are_its_norm(usual):
+    assert abs(usual.slope.ratio - 1) < 1e-6 and usual.slope.reach == 0.1
+    assert "differences of the cost along it: 1 of its norm, within 10 %" in usual.report()
+
+
+def test_a_cost_that_falls_along_its_gradient_is_told(usual):
+    wrong = dataclasses.replace(usual, slope=usual.slope._replace(ratio=-0.5))
+    assert wrong.findings[0].startswith("along its gradient over 0.2 s the cost falls, by differences")
+    rough = dataclasses.replace(usual, slope=usual.slope._replace(agreement=3.0))
+    assert "agree at no step" in rough.findings[0] and "agree at no step" in rough.report()
+
+
 def test_a_faded_gradient_is_seen_to_shrink(puck):
     health = bf.health(
         ride(puck, lambda s: s.v_WB[-1, 0, 0], bf.gradients.fade(0.5), bias=1.0), jnp.array(0.0), KEY

@@ -1,6 +1,5 @@
 """Everything that must hold, as rows: limits, servos, loop and soft joints, contacts."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -8,12 +7,13 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.contacts import Contacts, collide, tangents
-from backflip.dynamics.impact import impact
+from backflip.dynamics.impact import Impact, cascade, impact
 from backflip.dynamics.joints import Joints, row_pair
 from backflip.dynamics.midstep import MidStep
 from backflip.dynamics.tree import delassus
-from backflip.math import cross, dot, norm, saturate
+from backflip.math import cross, dot, gram, norm, saturate, vecmat
 from backflip.model import Bodies
+from backflip.model.joints import JointKind
 from backflip.solve import Delassus, Rows, soften
 
 
@@ -30,6 +30,8 @@ class Block(NamedTuple):
     """(r,) [m/s] or [rad/s]"""
     lead_time: Array
     """(r,) [s] how long before mid-step its impulse acts"""
+    arm_time: Array
+    """(r,) [s] how long before mid-step the poses were from which J counts"""
     warm: Array
     """(r,) whether last step's impulse is a good initial guess"""
     redundant: np.ndarray
@@ -53,7 +55,12 @@ class System(NamedTuple):
     J: Array
     """(r, n, 6) row velocity per body twist"""
     lead_time: Array
+    arm_time: Array
     """(r,) [s]"""
+    on_plane: np.ndarray
+    """(r,) whether the point of contact goes along with the body: arms are the same at all times"""
+    followed: Array
+    """(r,) [N s] of impacts that follow from others within the step"""
 
 
 def assemble(mid: MidStep, force: Array) -> System | None:
@@ -69,6 +76,9 @@ def assemble(mid: MidStep, force: Array) -> System | None:
     block = _concatenate(blocks if contacts is None else [*blocks, contact_rows(mid, contacts)])
     J = _dense(block, mid.bodies.mass)
     A = delassus(mid.branches, J)
+    followed = jnp.zeros_like(block.target)
+    if contacts is not None:
+        block, followed = _follow_impacts(mid, contacts, block, A)
     softness, target = _soften(mid, block.target, A.diagonal())
     none = jnp.zeros(0, target.dtype)
     rows = Rows(
@@ -81,7 +91,7 @@ def assemble(mid: MidStep, force: Array) -> System | None:
         initial_impulse=jnp.where(block.warm, force * dt, 0),
         layout=layout,
     )
-    return System(rows, A, J, block.lead_time)
+    return System(rows, A, J, block.lead_time, block.arm_time, _on_plane(mid), followed)
 
 
 def limit_rows(mid: MidStep) -> Bounded:
@@ -94,7 +104,9 @@ def limit_rows(mid: MidStep) -> Bounded:
     rate, rate_before = _rates(mid, q.a[c], q.b[c], J_A, J_B)
     hit = impact(gap, rate, rate_before, jnp.zeros_like(gap), mid.dt * norm(model.gravity), mid.dt)
     necessary = np.zeros(len(c), bool)
-    block = Block(q.a[c], q.b[c], J_A, J_B, hit.target, hit.lead_time, hit.warm, necessary)
+    block = Block(
+        q.a[c], q.b[c], J_A, J_B, hit.target, hit.lead_time, jnp.zeros_like(gap), hit.warm, necessary
+    )
     return Bounded(block, jnp.zeros_like(gap), jnp.full_like(gap, jnp.inf))
 
 
@@ -107,41 +119,48 @@ def servo_rows(mid: MidStep) -> Bounded:
     wanted = saturate(model.gain * (mid.u[place] - q.position[c]), model.max_velocity)
     most = model.max_torque * mid.dt
     zero, warm, necessary = jnp.zeros_like(wanted), jnp.ones(wanted.shape, bool), np.zeros(len(c), bool)
-    block = Block(q.a[c], q.b[c], q.J_A[c], q.J_B[c], wanted, zero, warm, necessary)
+    block = Block(q.a[c], q.b[c], q.J_A[c], q.J_B[c], wanted, zero, zero, warm, necessary)
     return Bounded(block, -most, most)
 
 
 def loop_rows(mid: MidStep) -> Bounded:
     """Rows of the joints that close loops."""
-    return _held_rows(mid, "loop", lambda joints: joints.bias(mid.dt))
+    return _held_rows(mid, "loop", {kind: joints.bias(mid.dt) for kind, joints in mid.joints.items()})
 
 
 def soft_rows(mid: MidStep) -> Bounded:
     """Rows of soft joints; their error, negative, becomes a target in `_soften`."""
-    return _held_rows(mid, "soft", lambda joints: -joints.error)
+    return _held_rows(mid, "soft", {kind: -joints.error for kind, joints in mid.joints.items()})
 
 
-def _held_rows(mid: MidStep, role: str, twist: Callable[[Joints], Array]) -> Bounded:
-    """Rows of all held twists of the joints of a role; targets are the parts of `twist` (k, 6) along them."""
-    facts = mid.model.topology.joints
-    blocks = []
-    for joints in mid.joints.values():
-        own = np.array([facts[j].role == role for j in joints.joint])
-        if own.any():
-            some = Joints._make(x[own] for x in joints)
-            blocks.append(_held_block(some, twist(some)))
-    block = _concatenate(blocks)
-    infinite = jnp.full_like(block.target, jnp.inf)
-    return Bounded(block, -infinite, infinite)
+def held_targets(mid: MidStep, role: str, twists: dict[JointKind, Array]) -> Array:
+    """(r,) parts of relative twists (k, 6) along the held twists of the joints of a role."""
+    held = [vecmat(twists[kind][own], joints.held[own]) for kind, joints, own in _of_role(mid, role)]
+    return jnp.concatenate([x.reshape(-1) for x in held])
 
 
-def _held_block(joints: Joints, twist: Array) -> Block:
-    J_A, J_B = row_pair(joints, joints.held)
-    count = joints.held.shape[-1]
-    target = jnp.stack([dot(joints.held[..., k], twist) for k in range(count)], -1).reshape(-1)
-    a, b = np.repeat(joints.a, count), np.repeat(joints.b, count)
+def _held_rows(mid: MidStep, role: str, twists: dict[JointKind, Array]) -> Bounded:
+    """Rows of all held twists of the joints of a role."""
+    target = held_targets(mid, role, twists)
+    zero, infinite = jnp.zeros_like(target), jnp.full_like(target, jnp.inf)
+    ends, pairs = [], []
+    for _, joints, own in _of_role(mid, role):
+        some = Joints._make(x[own] for x in joints)
+        ends.append(np.repeat([some.a, some.b], some.held.shape[-1], axis=1))
+        pairs.append(row_pair(some, some.held))
+    a, b = np.concatenate(ends, axis=1)
+    J_A, J_B = (jnp.concatenate(x) for x in zip(*pairs, strict=True))
     warm, redundant = jnp.ones(target.shape, bool), np.ones(len(a), bool)
-    return Block(a, b, J_A, J_B, target, jnp.zeros_like(target), warm, redundant)
+    return Bounded(Block(a, b, J_A, J_B, target, zero, zero, warm, redundant), -infinite, infinite)
+
+
+def _of_role(mid: MidStep, role: str) -> list[tuple[JointKind, Joints, np.ndarray]]:
+    """Kinds with joints of a role, and which (k,) have it."""
+    facts = mid.model.topology.joints
+    all_of_kind = [
+        (k, some, np.array([facts[j].role == role for j in some.joint])) for k, some in mid.joints.items()
+    ]
+    return [(kind, joints, own) for kind, joints, own in all_of_kind if own.any()]
 
 
 def contact_rows(mid: MidStep, contacts: Contacts) -> Block:
@@ -154,10 +173,40 @@ def contact_rows(mid: MidStep, contacts: Contacts) -> Block:
     hit = impact(contacts.gap, rate, rate_before, contacts.restitution, threshold, mid.dt)
     zero = jnp.zeros_like(hit.target)
     target = jnp.stack([hit.target, zero, zero], -1).reshape(-1)
-    lead_time, warm = (jnp.repeat(x, 3) for x in (hit.lead_time, hit.warm))
+    lead_time, arm_time, warm = (jnp.repeat(x, 3) for x in (hit.lead_time, contacts.lead_time, hit.warm))
     a, b = np.repeat(contacts.a, 3), np.repeat(contacts.b, 3)
     necessary = np.zeros(len(a), bool)
-    return Block(a, b, J_A.reshape(-1, 6), J_B.reshape(-1, 6), target, lead_time, warm, necessary)
+    return Block(a, b, J_A.reshape(-1, 6), J_B.reshape(-1, 6), target, lead_time, arm_time, warm, necessary)
+
+
+def _on_plane(mid: MidStep) -> np.ndarray:
+    """(r,) whether a row is one of a contact with a plane."""
+    layout, groups = mid.model.topology.layout, mid.model.topology.pair_groups
+    contacts = [np.full(3 * len(g.pairs) * g.count, g.kinds[0].endless) for g in groups]
+    return np.concatenate([np.zeros(layout.scalars, bool), *contacts])
+
+
+def _follow_impacts(mid: MidStep, contacts: Contacts, block: Block, A: Delassus) -> tuple[Block, Array]:
+    """Rows of round bodies, of which one may strike another that strikes a third within the step."""
+    layout, groups = mid.model.topology.layout, mid.model.topology.pair_groups
+    followed = jnp.zeros_like(block.target)
+    single = np.concatenate([np.full(len(g.pairs) * g.count, g.count == 1) for g in groups])
+    if sum(len(g.pairs) for g in groups if g.count == 1 and not g.kinds[0].endless) < 2:
+        return block, followed
+    c = np.flatnonzero(single)
+    rows = layout.scalars + 3 * c
+    some = Block._make(x[rows] for x in block)
+    rate, _ = _rates(mid, some.a, some.b, some.J_A, some.J_B)
+    factor = A.factor[rows]
+    threshold = mid.dt * norm(mid.model.gravity)
+    first = Impact(some.target, some.lead_time, some.warm)
+    after = cascade(contacts.gap[c], rate, contacts.restitution[c], first, gram(factor), threshold, mid.dt)
+    thrice = (rows[:, None] + np.arange(3)).reshape(-1)
+    block = block._replace(
+        target=block.target.at[rows].set(after.target),
+        lead_time=block.lead_time.at[thrice].set(jnp.repeat(after.lead_time, 3)),
+    )
+    return block, followed.at[rows].set(after.impulse)
 
 
 def _rates(mid: MidStep, a: np.ndarray, b: np.ndarray, J_A: Array, J_B: Array) -> tuple[Array, Array]:

@@ -7,15 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.dynamics.impact import MIN_APPROACH_SPEED
+from backflip.dynamics.impact import MIN_APPROACH_SPEED, impact_part
 from backflip.dynamics.motion import Motion
-from backflip.math import cross, dot, matmul, matvec, rotate, safe_divide, unit
+from backflip.math import clamp, cross, dot, matmul, matvec, norm, rotate, unit
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
 from backflip.model.facts import PairGroup
 
-IMPACT_ITERATIONS = 2
-"""Newton steps towards the time of impact of curved shapes; the error squares with each."""
+IMPACT_ITERATIONS = 3
+"""Newton steps towards the time of impact of two bodies, from the start of the step: the gap of convex shapes
+that fly straight is a convex function of time, so that no step goes beyond the impact. The error squares."""
+PATCH_ITERATIONS = 1
+"""the same for pairs with several contacts, whose flat faces make the first step nearly exact"""
 
 
 class Contacts(NamedTuple):
@@ -31,6 +34,8 @@ class Contacts(NamedTuple):
     arm_A: Array
     arm_B: Array
     """(k, 3) [m] contact point from the centres of mass, in W"""
+    lead_time: Array
+    """(k,) [s] how long before mid-step all this was looked at"""
     friction: Array
     restitution: Array
     """(k,)"""
@@ -56,15 +61,15 @@ def contacts_of_poses(model: Model, bodies: Bodies, p_WB: Array, R_WB: Array) ->
     return _joined(model, [_flat(_look(model, bodies, still, g, None)) for g in groups])
 
 
-def _joined(model: Model, groups: list[tuple[Array, Array, Array, Array]]) -> Contacts | None:
+def _joined(model: Model, groups: list[tuple[Array, ...]]) -> Contacts | None:
     """The candidates of all groups, with their bodies and materials."""
     if not groups:
         return None
-    gap, normal, arm_A, arm_B = (jnp.concatenate(parts) for parts in zip(*groups, strict=True))
+    gap, normal, arm_A, arm_B, lead_time = (jnp.concatenate(parts) for parts in zip(*groups, strict=True))
     body = np.array([s.body for s in model.topology.shapes])
     i, k = contact_shapes(model)
     friction, restitution = _materials(model, i, k)
-    return Contacts(body[i], body[k], gap, normal, arm_A, arm_B, friction, restitution)
+    return Contacts(body[i], body[k], gap, normal, arm_A, arm_B, lead_time, friction, restitution)
 
 
 def _materials(model: Model, i: np.ndarray, k: np.ndarray) -> tuple[Array, Array]:
@@ -84,23 +89,27 @@ def _materials(model: Model, i: np.ndarray, k: np.ndarray) -> tuple[Array, Array
 
 def _collide_group(
     model: Model, bodies: Bodies, at: Motion, dt: float, group: PairGroup
-) -> tuple[Array, Array, Array, Array]:
-    """Gap, normal and arms of all pairs of one group, flattened to (m·count, ...)."""
-    curved = group.count == 1 and not group.kinds[0].endless
-    near = _look(model, bodies, at, group, None)
-    if curved:
-        # the normal of curved shapes moves as they do: look again at the time of impact
-        h = dt / 2
-        rate = near.rate()[:, 0]
-        lead_time = jnp.zeros_like(rate)
-        hits = (rate < -MIN_APPROACH_SPEED) & (near.gap[:, 0] + h * rate < 0)
-        for _ in range(IMPACT_ITERATIONS):
-            correction = safe_divide(near.gap[:, 0], jnp.where(hits, rate, -1), MIN_APPROACH_SPEED)
-            lead_time = jnp.where(hits, jnp.clip(lead_time + correction, -h, h), 0)
-            near = _look(model, bodies, at, group, lead_time)
-            rate = near.rate()[:, 0]
-        near = near._replace(gap=near.gap + (rate * lead_time)[:, None])
-    return _flat(near)
+) -> tuple[Array, ...]:  # fmt: skip
+    """Gap, normal, arms and lead time of all pairs of one group, flattened to (m·count, ...)."""
+    if group.kinds[0].endless:
+        # nothing gets to the other side of a plane
+        return _flat(_look(model, bodies, at, group, None))
+    h = dt / 2
+    lead_time = jnp.full(len(group.pairs), h, at.p.dtype)
+    near = _look(model, bodies, at, group, lead_time)
+    iterations = IMPACT_ITERATIONS if group.count == 1 else PATCH_ITERATIONS
+    for i in range(iterations):
+        rate = near.rate()
+        approaches = rate < -MIN_APPROACH_SPEED
+        wait = jnp.where(approaches, near.gap / jnp.where(approaches, -rate, 1), 2 * dt)
+        first = jnp.min(wait, -1)
+        hits = first < lead_time + h
+        lead_time = jnp.where(hits, clamp(lead_time - first, -h, h), 0)
+        if i + 1 == iterations:
+            approach = jnp.min(rate, -1)
+            lead_time = lead_time * impact_part(approach, dt * norm(model.gravity))
+        near = _look(model, bodies, at, group, lead_time)
+    return _flat(near._replace(gap=near.gap + near.rate() * lead_time[:, None]))
 
 
 class _Near(NamedTuple):
@@ -115,6 +124,8 @@ class _Near(NamedTuple):
     twist_A: Array
     twist_B: Array
     """(m, 6)"""
+    lead_time: Array
+    """(m,) [s]"""
 
     def rate(self) -> Array:
         """(m, count) [m/s] of the gap."""
@@ -125,10 +136,10 @@ class _Near(NamedTuple):
         return dot(self.normal, v_B - v_A)
 
 
-def _flat(near: _Near) -> tuple[Array, Array, Array, Array]:
-    """Gap, normal and arms (m·count, ...)."""
+def _flat(near: _Near) -> tuple[Array, ...]:
+    """Gap, normal, arms and lead time (m·count, ...)."""
     normal, arm_A, arm_B = (x.reshape(-1, 3) for x in (near.normal, near.arm_A, near.arm_B))
-    return near.gap.reshape(-1), normal, arm_A, arm_B
+    return near.gap.reshape(-1), normal, arm_A, arm_B, jnp.repeat(near.lead_time, near.gap.shape[1])
 
 
 def _look(model: Model, bodies: Bodies, at: Motion, group: PairGroup, lead_time: Array | None) -> _Near:
@@ -150,7 +161,11 @@ def _look(model: Model, bodies: Bodies, at: Motion, group: PairGroup, lead_time:
     p_B, *X_B = place(k)
     touch = jax.vmap(group.pair.collide)(model.forms(i), *X_A, model.forms(k), *X_B)
     arm_A, arm_B = touch.point - p_A[:, None], touch.point - p_B[:, None]
-    return _Near(touch.gap, touch.normal, arm_A, arm_B, twist[body[i]], twist[body[k]])
+    at_mid_step = jnp.zeros(len(i), at.p.dtype)
+    return _Near(
+        touch.gap, touch.normal, arm_A, arm_B, twist[body[i]], twist[body[k]],
+        at_mid_step if lead_time is None else lead_time,
+    )  # fmt: skip
 
 
 def tangents(normal: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.math import safe_divide
+from backflip.math import clamp, safe_divide
 
 SLOP = 1e-3
 """[m] or [rad] penetration that is left to the lead time and not corrected by velocity"""
@@ -54,18 +54,13 @@ def impact(
     rate_safe = jnp.where(closing, rate, -1)
     hits = closing & (gap + h * rate < 0)
     # to first order ℓ = end gap / rate: right for a row at rest, where a ℓ²/2 is half of the end gap
-    time_left = jnp.where(closing, jnp.clip(gap / rate_safe, -h, h), 0) + h
+    time_left = jnp.where(closing, clamp(gap / rate_safe, -h, h), 0) + h
     approach = jnp.minimum(rate_before, 0)
-    impact_part = safe_divide(
-        approach * approach,
-        approach * approach + threshold * threshold,
-        MIN_APPROACH_SPEED * MIN_APPROACH_SPEED,
-    )
     restitution = restitution * _fade_in(-approach, threshold)
     bounces = hits & (a * time_left - restitution * (rate - a * time_left) > 0)
     # to second order where it bounces, and a ℓ is small compared with the rate
     mean_rate = jnp.where(bounces, rate_safe - a * time_left / 2, -1)
-    time_left_bounce = jnp.clip((gap + h * rate) / mean_rate, 0, dt)
+    time_left_bounce = clamp((gap + h * rate) / mean_rate, 0, dt)
     rebound = a * time_left_bounce - restitution * (rate - a * time_left_bounce)
     # penetration at the start of the step: what an impact adds by mid-step is undone by its lead time
     penetration = jnp.maximum(h * rate_before - gap - SLOP, 0)
@@ -73,9 +68,75 @@ def impact(
     resting = jnp.where(hits, 0, -jnp.maximum(gap, 0) / h) + correction
     return Impact(
         target=jnp.where(bounces, rebound, resting),
-        lead_time=jnp.where(hits, impact_part * (jnp.where(bounces, time_left_bounce, time_left) - h), 0),
+        lead_time=jnp.where(
+            hits,
+            impact_part(rate_before, threshold) * (jnp.where(bounces, time_left_bounce, time_left) - h),
+            0,
+        ),
         warm=gap + h * rate_before < SLOP,
     )
+
+
+CASCADE_ROUNDS = 4
+"""Impacts one after the other within a step that are followed along a chain of bodies"""
+
+
+class Cascade(NamedTuple):
+    """What impacts that follow from others in the same step ask for, by row."""
+
+    target: Array
+    """[m/s]"""
+    lead_time: Array
+    """[s] mean over the row's impacts"""
+    impulse: Array
+    """[N s] of all its impacts"""
+
+
+def cascade(
+    gap: Array, rate: Array, restitution: Array, first: Impact, A: Array, threshold: Array, dt: float
+) -> Cascade:
+    """Impacts (k,) that come one after the other, each given its approach by those before it.
+
+    Gaps and rates at mid-step are linear in the impulses: A (k, k) changes rates, and gaps by its lead time.
+    In every round each row hits that no row coupled to it precedes. Rows that hit in the first round keep the
+    target and lead time that `impact` gave them, changed by what the later rounds change.
+    """
+    h = dt / 2
+    coupled = jnp.abs(A) > 0
+    diagonal = jnp.diagonal(A)
+    movable = diagonal > 0
+    impulse, moment, late = (jnp.zeros_like(gap) for _ in range(3))
+    rate_first = rate
+    for i in range(CASCADE_ROUNDS):
+        hits = movable & (rate < -MIN_APPROACH_SPEED) & (gap + h * rate < 0)
+        lead_time = jnp.where(hits, clamp(gap / jnp.where(hits, rate, -1), -h, h), -dt)
+        earliest = hits & (lead_time >= jnp.max(jnp.where(coupled, lead_time, -dt), -1))
+        # what gravity adds in a step is no impact
+        approach = rate + threshold
+        bounce = 1 + restitution * _fade_in(-approach, threshold)
+        given = jnp.where(earliest, -bounce * rate / jnp.where(movable, diagonal, 1), 0)
+        lead_time = jnp.where(earliest, lead_time * impact_part(approach, threshold), 0)
+        impulse, moment = impulse + given, moment + lead_time * given
+        late = late if i == 0 else late + given
+        rate, gap = rate + A @ given, gap + A @ (lead_time * given)
+        rate_first = rate if i == 0 else rate_first
+    later = late > 0
+    target = jnp.where(late == impulse, rate, first.target + rate - rate_first)
+    target = jnp.maximum(target, jnp.minimum(first.target, 0))
+    # a body struck late in the step closes no more of a gap than it has time for
+    untouched = jnp.where(first.target < 0, jnp.minimum(first.target, -gap / h), first.target)
+    return Cascade(
+        target=jnp.where(impulse > 0, target, untouched),
+        lead_time=jnp.where(later, moment / jnp.where(later, impulse, 1), first.lead_time),
+        impulse=impulse,
+    )
+
+
+def impact_part(rate: Array, threshold: Array) -> Array:
+    """1 where a row closes fast compared with `threshold` [m/s], 0 where it rests or opens."""
+    approach = jnp.minimum(rate, 0)
+    square = approach * approach
+    return safe_divide(square, square + threshold * threshold, MIN_APPROACH_SPEED * MIN_APPROACH_SPEED)
 
 
 def _fade_in(speed: Array, threshold: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.motion import Motion
-from backflip.math import cross, dot, matmul, matvec
+from backflip.math import cross, dot, matmul, matvec, vecmat
 from backflip.model import Bodies, Model
 from backflip.model.bodies import with_world
 from backflip.model.joints import Frames, JointKind
@@ -37,6 +37,8 @@ class Joints(NamedTuple):
     """(k, 6, c) coordinate rates are these · twist"""
     error: Array
     """(k, 6) [m, rad] how far B is off, along the held twists"""
+    twist: Array
+    """(k, 6) [m/s, rad/s] of B relative to A"""
     acceleration: Array
     """(k, 6) [m/s², rad/s²] at which B in free flight leaves the joint, along the held twists: J̇ V"""
     position: Array
@@ -44,14 +46,21 @@ class Joints(NamedTuple):
     rate: Array
     """(k, c) [rad/s] or [m/s]"""
 
-    def bias(self, dt: float) -> Array:
-        """(k, 6) twist of B relative to A at mid-step that holds the joint at the end of the step.
+    def parting(self) -> Array:
+        """(k, 6) [m/s, rad/s] the twist at which B leaves the joint, along the held twists."""
+        return along(self.held, self.twist)
 
-        In free flight bodies part by ½ h² J̇ V in the half step before, h = dt/2, which is no error; in the
-        half step after they gain h J̇ V, which is subtracted beforehand.
+    def free_rates(self) -> Array:
+        """(k, f) rates of the free twists: of the coordinates, where there are some."""
+        return self.rate if self.rate.shape[-1] else vecmat(self.twist, self.free)
+
+    def bias(self, dt: float) -> Array:
+        """(k, 6) twist of B relative to A at mid-step that closes the joint at the end of the step.
+
+        In the half step after, h = dt/2, bodies in free flight part by ½ h² J̇ V.
         """
         h = dt / 2
-        return -h * self.acceleration - BAUMGARTE / dt * (self.error - h * h / 2 * self.acceleration)
+        return -self.error / h - h / 2 * self.acceleration
 
     def at(self, joints: tuple[int, ...]) -> np.ndarray:
         """Where these joints of the model stand among those of the kind."""
@@ -82,8 +91,9 @@ def joints_of_kind(model: Model, bodies: Bodies, at: Motion, precession: Array, 
     acceleration = jnp.concatenate([linear, dw[b] - dw[a]], -1) - kind.velocity_product(frames, rate)
     return Joints(
         index, a, b, pivot, arm_A, arm_B, free, held, measures,
-        error=_project(held, kind.error(frames)),
-        acceleration=_project(held, acceleration),
+        error=along(held, kind.error(frames)),
+        twist=twist,
+        acceleration=along(held, acceleration),
         position=kind.positions(frames),
         rate=rate,
     )  # fmt: skip
@@ -94,7 +104,7 @@ def _columns(twists: list[Array], like: Array) -> Array:
     return jnp.stack(twists, -1) if twists else jnp.zeros((*like.shape, 0), like.dtype)
 
 
-def _project(held: Array, twist: Array) -> Array:
+def along(held: Array, twist: Array) -> Array:
     """The part of a twist along the held ones, which are orthonormal."""
     total = jnp.zeros_like(twist)
     for k in range(held.shape[-1]):

@@ -7,10 +7,11 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics.joints import Coordinates, Joints, all_joints, coordinate_rows
-from backflip.dynamics.motion import Motion, drift, inertias
-from backflip.dynamics.tree import Branch, branches_of, velocities
+from backflip.dynamics.motion import Motion, angular_momenta, drift, inertias
+from backflip.dynamics.tree import Branch, biases, branches_of, velocities
 from backflip.math import cross, matvec
 from backflip.model import Bodies, Model
+from backflip.model.facts import Group
 from backflip.model.joints import JointKind
 
 
@@ -21,6 +22,9 @@ class MidStep(NamedTuple):
     bodies: Bodies
     motion: Motion
     """poses at mid-step, velocities before any force"""
+    inertia: Array
+    """(n, 3, 3) about the centres of mass, in W"""
+    start_joints: dict[JointKind, Joints]
     joints: dict[JointKind, Joints]
     coordinates: Coordinates
     branches: tuple[Branch, ...]
@@ -32,45 +36,53 @@ class MidStep(NamedTuple):
 
 def mid_step(model: Model, bodies: Bodies, start: Motion, u: Array, dt: float) -> MidStep:
     """Free flight for half a step, then all forces at once."""
-    motion, L, precession = drift(bodies, start, dt / 2, model.topology.planar)
+    L = angular_momenta(bodies, start.R, start.w)
+    motion, L, precession = drift(bodies, start, L, dt / 2, model.topology.planar)
+    start_joints = all_joints(model, bodies, start, jnp.zeros_like(start.w))
     joints = all_joints(model, bodies, motion, precession)
     coordinates = coordinate_rows(model, joints)
-    added_inertia, impulse = _springs(model, joints, dt)
-    branches = branches_of(
-        model.topology, bodies, motion, inertias(bodies, motion.R), joints, added_inertia, dt
-    )
+    springs, dampers, pull = _springs(model, joints, dt)
+    inertia = inertias(bodies, motion.R)
+    branches = branches_of(model.topology, bodies, motion, inertia, joints, springs, dampers)
     momentum = jnp.concatenate([bodies.mass[:, None] * motion.v, L], -1)
     momentum = momentum + dt * _wrenches(model, bodies, motion, coordinates, u)
-    by_branch = [
-        impulse[group.kind][joints[group.kind].at(group.joints)]
-        if group.kind
-        else jnp.zeros((len(group.bodies), group.freedoms), momentum.dtype)
-        for group in model.topology.groups
+    impulses = [
+        _joint_impulse(g, b, joints, pull) for g, b in zip(model.topology.groups, branches, strict=True)
     ]
-    free = velocities(branches, momentum, by_branch)
-    return MidStep(model, bodies, motion, joints, coordinates, branches, free, u, dt)
+    bias = biases(model.topology, motion, joints, {kind: some.bias(dt) for kind, some in joints.items()})
+    free = velocities(branches, momentum, impulses, bias)
+    return MidStep(model, bodies, motion, inertia, start_joints, joints, coordinates, branches, free, u, dt)
 
 
 def _springs(
     model: Model, joints: dict[JointKind, Joints], dt: float
-) -> tuple[dict[JointKind, Array], dict[JointKind, Array]]:
-    """Springs and dampers by joint kind: what they add to the inertia (k, f), and their impulse (k, f).
+) -> tuple[dict[JointKind, Array], dict[JointKind, Array], dict[JointKind, Array]]:
+    """By joint kind (k, f): what springs add to the inertia, impulse of dampers per rate, impulse of springs.
 
     spring  −k (mean of q before and after − neutral)  = −k (q_mid − neutral + dt/4 (q̇ − q̇_before))
-    damper  −d q̇ after the step: stable however stiff
     """
     facts = model.topology
-    added_inertia, impulse = {}, {}
+    springs, dampers, pull = {}, {}, {}
     for kind, group in joints.items():
         if kind.units:
             c = np.array([np.r_[facts.coordinates_of(j)] for j in group.joint])
             k, d, neutral = model.stiffness[c], model.damping[c], model.neutral[c]
-            added_inertia[kind] = dt * d + dt * dt / 4 * k
-            impulse[kind] = -dt * k * (group.position - neutral - dt / 4 * group.rate)
+            springs[kind], dampers[kind] = dt * dt / 4 * k, dt * d
+            pull[kind] = -dt * k * (group.position - neutral - dt / 4 * group.rate)
         else:
-            added_inertia[kind] = jnp.repeat(dt * model.ball_damping[group.joint][:, None], kind.freedoms, -1)
-            impulse[kind] = jnp.zeros_like(added_inertia[kind])
-    return added_inertia, impulse
+            dampers[kind] = jnp.repeat(dt * model.ball_damping[group.joint][:, None], kind.freedoms, -1)
+            springs[kind] = pull[kind] = jnp.zeros_like(dampers[kind])
+    return springs, dampers, pull
+
+
+def _joint_impulse(
+    group: Group, branch: Branch, joints: dict[JointKind, Joints], pull: dict[JointKind, Array]
+) -> Array:
+    """(k, f) of springs, and of dampers as far as they go with the rates before the step."""
+    if group.kind is None:
+        return branch.drag
+    place = joints[group.kind].at(group.joints)
+    return pull[group.kind][place] - branch.drag * joints[group.kind].free_rates()[place]
 
 
 def _wrenches(model: Model, bodies: Bodies, at: Motion, coordinates: Coordinates, u: Array) -> Array:

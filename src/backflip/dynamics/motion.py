@@ -5,7 +5,18 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from backflip.math import cross, matmul, matvec, rotate, rotation_about, turned, vecmat
+from backflip.math import (
+    cayley_stretch,
+    cross,
+    matmul,
+    matvec,
+    rotate,
+    rotation_about,
+    skew,
+    solve3,
+    turned,
+    vecmat,
+)
 from backflip.model import Bodies
 
 
@@ -47,25 +58,44 @@ class Drift(NamedTuple):
     """(n, 3) [rad/s²] angular acceleration at the end, in W"""
 
 
-def drift(bodies: Bodies, start: Motion, time: float, planar: bool) -> Drift:
-    """Fly freely for `time` [s], second order in rotation; momenta stay exactly what they were.
+def drift(bodies: Bodies, start: Motion, L: Array, time: float, planar: bool) -> Drift:
+    """Fly freely for `time` [s] with angular momenta L (n, 3) in W, which stay exactly what they were.
 
+    Second order, and symmetric: a flight back by −time ends where this one began. The spin of a flight is the
+    one that belongs to the mean momentum as the body sees it: exact where a body spins steadily.
     In a planar scene the plane takes what would tilt a body out of it, and the spin about y stays.
     """
     p = start.p + time * start.v
     if planar:
         R = rotate(time * start.w, start.R)
-        L = angular_momenta(bodies, R, start.w)
-        return Drift(start._replace(p=p, R=R), L, jnp.zeros_like(L))
-    w_B = vecmat(start.w, start.R)
-    L_B = matvec(bodies.inertia, w_B)
-    turn = rotation_about(time * (w_B + time / 2 * _precession(bodies, w_B, L_B)))
+        return Drift(start._replace(p=p, R=R), angular_momenta(bodies, R, start.w), jnp.zeros_like(L))
+    turn = rotation_about(
+        time * matvec(bodies.inverse_inertia, _mean_momentum(bodies, vecmat(L, start.R), time))
+    )
     R = matmul(start.R, turn)
-    # the body has turned under its momentum
-    L_B = vecmat(L_B, turn)
+    L_B = vecmat(L, R)
     w_B = matvec(bodies.inverse_inertia, L_B)
-    end = Motion(p, R, start.v, matvec(R, w_B))
-    return Drift(end, matvec(R, L_B), matvec(R, _precession(bodies, w_B, L_B)))
+    return Drift(Motion(p, R, start.v, matvec(R, w_B)), L, matvec(R, _precession(bodies, w_B, L_B)))
+
+
+def _mean_momentum(bodies: Bodies, L_B: Array, time: float) -> Array:
+    """The mean m (n, 3) of the momenta at both ends of a flight, in B: m + a/2 × m = L_B at the beginning.
+
+    a = time · I⁻¹ m, stretched, is Cayley's vector of the turn (`rotation_about`). By Newton's method.
+    """
+    inverse = bodies.inverse_inertia
+    m = L_B - time / 2 * cross(matvec(inverse, L_B), L_B)
+    for _ in range(DRIFT_ITERATIONS[m.dtype.itemsize]):
+        turn = time * matvec(inverse, m)
+        half = cayley_stretch(turn) / 2
+        error = m + half[..., None] * cross(turn, m) - L_B
+        slope = half[..., None, None] * (skew(turn) - time * matmul(skew(m), inverse))
+        m = m - solve3(jnp.eye(3, dtype=m.dtype) + slope, error)
+    return m
+
+
+DRIFT_ITERATIONS = {4: 1, 8: 2}
+"""Newton steps, by the bytes of a number; at a tenth of a radian two leave 1e-13 of the momentum"""
 
 
 def _precession(bodies: Bodies, w_B: Array, L_B: Array) -> Array:

@@ -11,11 +11,11 @@ from jax import Array
 
 from backflip import lanes
 from backflip.dynamics.assemble import System, assemble
-from backflip.dynamics.close import close
+from backflip.dynamics.close import Kick, close, loops_of, no_rows
 from backflip.dynamics.midstep import MidStep, mid_step
-from backflip.dynamics.motion import Motion, drift
+from backflip.dynamics.motion import Motion
 from backflip.dynamics.tree import respond
-from backflip.math import at_most, orthonormal, rotate, smallest
+from backflip.math import at_most, cross, orthonormal, smallest
 from backflip.model import Model, State, bodies_of, expect_state
 from backflip.solve import PGS, Solver
 
@@ -42,7 +42,9 @@ class Scheme(eqx.Module):
         if not is_number or not 0 < self.dt <= LONGEST_STEP:
             raise ValueError(f"Scheme: dt is {self.dt!r}; give a positive time step in seconds")
         if not isinstance(self.solver, Solver):
-            raise ValueError(f"Scheme: solver is {self.solver!r}; give a solver such as PGS(sweeps=20)")
+            raise ValueError(
+                f"Scheme: solver is {self.solver!r}; give a solver such as Newton() or PGS(sweeps=20)"
+            )
 
 
 MAX_TURN = np.pi / 2
@@ -66,11 +68,9 @@ def step(scheme: Scheme, model: Model, state: State, u: Array | None = None) -> 
     bodies = bodies_of(model)
     start = Motion(state.p_WB, state.R_WB, state.v_WB, at_most(state.w_WB, MAX_TURN / dt))
     mid = mid_step(model, bodies, start, u, dt)
-    twist, displacement, force = _solve(scheme.solver, mid, state.force)
-    kicked = mid.motion._replace(v=twist[:, :3], w=twist[:, 3:])
-    end = drift(bodies, kicked, dt / 2, model.topology.planar).end
-    R = orthonormal(rotate(displacement[:, 3:], end.R))
-    end = close(model, bodies, end._replace(p=end.p + displacement[:, :3], R=R))
+    kick, force = _solve(scheme.solver, mid, state.force)
+    end = close(mid, kick)
+    end = end._replace(R=orthonormal(end.R))
     a, dw = (end.v - start.v) / dt, (end.w - start.w) / dt
     return State(end.p, end.R, end.v, end.w, a, dw, force)
 
@@ -110,19 +110,26 @@ def _check(model: Model, state: State, u: Array | None) -> Array:
     return u
 
 
-def _solve(solver: Solver, mid: MidStep, force: Array) -> tuple[Array, Array, Array]:
-    """Twists (n, 6) with all rows holding, displacement (n, 6) by impacts, and row forces (r,)."""
+def _solve(solver: Solver, mid: MidStep, force: Array) -> tuple[Kick, Array]:
+    """How bodies leave mid-step with all rows holding, and the row forces (r,)."""
     system = assemble(mid, force)
     if system is None:
-        return mid.free, jnp.zeros_like(mid.free), force
+        return no_rows(mid.free), force
     J = system.J.reshape(len(system.lead_time), -1)
     velocity = J @ mid.free.reshape(-1)
     impulse = solver.solve(system.rows, system.delassus, velocity)
     # an impulse that acts before mid-step has moved its bodies for longer
     at_impact = system.lead_time * _impact_part(system, velocity, impulse)
-    wrench = jnp.stack([impulse, at_impact]) @ J
-    kick, displacement = respond(mid.branches, wrench.reshape(2, *mid.free.shape))
-    return mid.free + kick, displacement, impulse / mid.dt
+    loop = system.rows.layout.block("loop")
+    has_loops = loop.start < loop.stop
+    by_arms = jnp.where(system.on_plane, at_impact, system.arm_time * impulse)
+    actions = [impulse, at_impact, by_arms, impulse.at[loop].set(0)]
+    wrench = (jnp.stack(actions if has_loops else actions[:3]) @ J).reshape(-1, *mid.free.shape)
+    kick, shift, *rest = respond(mid.branches, wrench[np.array([0, 1, 3] if has_loops else [0, 1])])
+    moment = -cross(mid.free[:, :3], wrench[2, :, :3])
+    struck = rest[0] if has_loops else kick
+    loops = loops_of(system.J[loop], system.delassus.factor[loop]) if has_loops else None
+    return Kick(mid.free + kick, shift, moment, struck, loops), impulse / mid.dt
 
 
 def _impact_part(system: System, velocity: Array, impulse: Array) -> Array:
@@ -133,6 +140,7 @@ def _impact_part(system: System, velocity: Array, impulse: Array) -> Array:
     """
     rows, diagonal = system.rows, system.delassus.diagonal()
     uncoupled = (rows.target - velocity) / jnp.where(diagonal > rows.min_diagonal, diagonal, 1)
+    uncoupled = jnp.maximum(uncoupled, system.followed)
     over = impulse > jnp.maximum(uncoupled, smallest(impulse))
     part = jnp.where(over, jnp.maximum(uncoupled, 0) / jnp.where(over, impulse, 1), 1)
     scalars, *patches = rows.layout.by_group(part)

@@ -38,8 +38,8 @@ class Branch(NamedTuple):
     """(k, f, f) of D = Sᵀ U: D⁻¹ = whitenerᵀ whitener"""
     inertia: Array
     """(k, 6, 6) articulated"""
-    bias: Array
-    """(k, 6) twist c"""
+    drag: Array
+    """(k, f) impulse of the dampers per rate before the step"""
 
     @property
     def hung(self) -> bool:
@@ -49,26 +49,34 @@ class Branch(NamedTuple):
 
 def branches_of(
     facts: Topology, bodies: Bodies, at: Motion, inertia: Array, joints: dict[JointKind, Joints],
-    added_inertia: dict[JointKind, Array], dt: float,
+    springs: dict[JointKind, Array], dampers: dict[JointKind, Array],
 ) -> tuple[Branch, ...]:  # fmt: skip
     """Eliminate from the leaves inwards.
 
-    `inertia` (n, 3, 3) is in W; `added_inertia` (k, f) by joint kind is what springs and dampers add.
+    `inertia` (n, 3, 3) is in W; by joint kind `springs` (k, f) is what springs add to it and `dampers` (k, f)
+    the impulse of dampers per rate.
     """
     inertia = _spatial(bodies, inertia)
     branches = []
     for group in reversed(facts.groups):
         index, parents = np.array(group.bodies), np.array(group.parents)
-        S, bias, extra = _joint_of(group, at, joints, added_inertia, dt)
+        S = _free_twists(group, at, joints)
         here = inertia[index]
         if group.freedoms == 6:
             U, D = here, here
         else:
             U = matmul(here, S)
-            D = matmul(transpose(S), U) + extra[..., None] * jnp.eye(S.shape[-1], dtype=U.dtype)
+            D = matmul(transpose(S), U)
+        drag = jnp.zeros(S.shape[::2], D.dtype)
+        if group.kind is not None:
+            place = joints[group.kind].at(group.joints)
+            spring, damper = springs[group.kind][place], dampers[group.kind][place]
+            later = _later_part(damper / jnp.diagonal(D, axis1=-2, axis2=-1))
+            drag = damper * (1 - later)
+            D = D + (spring + damper * later)[..., None] * jnp.eye(S.shape[-1], dtype=U.dtype)
         whitener = whiten(D) if D.shape[-1] else D
         apart = at.p[index] - jnp.where(parents[:, None] == WORLD, 0, at.p[parents])
-        branch = Branch(index, parents, apart, S, U, whitener, gram(transpose(whitener)), here, bias)
+        branch = Branch(index, parents, apart, S, U, whitener, gram(transpose(whitener)), here, drag)
         if branch.hung:
             projected = here - gram(matmul(U, transpose(whitener))) if S.shape[-1] else here
             inertia = inertia.at[parents].add(_carry_inertia(projected, apart))
@@ -76,28 +84,47 @@ def branches_of(
     return tuple(reversed(branches))
 
 
-def _joint_of(
-    group: Group,
-    at: Motion,
-    joints: dict[JointKind, Joints],
-    added_inertia: dict[JointKind, Array],
-    dt: float,
-) -> tuple[Array, Array, Array]:
-    """S (k, 6, f), bias (k, 6) and added inertia (k, f) at the children's centres of mass."""
+def _later_part(x: Array) -> Array:
+    """The part of a damper's impulse that goes with the rate after the step, the rest with that before.
+
+    A half where the decay x per step is small: second order, and symmetric, as part(x) + part(−x) = 1. All
+    of it where x is large: a stiff damper brings its joint to rest and does not ring. About that of an exact
+    decay, 1/(1 − exp(−x)) − 1/x.
+    """
+    return 0.5 + 0.5 * x / jnp.sqrt(36 + x * x)
+
+
+def _free_twists(group: Group, at: Motion, joints: dict[JointKind, Joints]) -> Array:
+    """S (k, 6, f) at the children's centres of mass."""
     index, count = np.array(group.bodies), len(group.bodies)
     dtype = at.p.dtype
     f = group.freedoms
     if group.kind is None:
         free = np.eye(6)[:, [0, 2, 4]] if f == 3 else np.eye(6)
-        S = jnp.broadcast_to(jnp.asarray(free, dtype), (count, 6, f))
-        return S, jnp.zeros((count, 6), dtype), jnp.zeros((count, f), dtype)
+        return jnp.broadcast_to(jnp.asarray(free, dtype), (count, 6, f))
     kind = joints[group.kind]
     place = kind.at(group.joints)
     sign = jnp.asarray(group.signs, dtype)[:, None]
     arm = at.p[index] - kind.pivot[place]
     columns = [sign * _shift(kind.free[place, :, k], arm) for k in range(f)]
-    S = jnp.stack(columns, -1) if f else jnp.zeros((count, 6, 0), dtype)
-    return S, sign * _shift(kind.bias(dt)[place], arm), added_inertia[group.kind][place]
+    return jnp.stack(columns, -1) if f else jnp.zeros((count, 6, 0), dtype)
+
+
+def biases(
+    facts: Topology, at: Motion, joints: dict[JointKind, Joints], twists: dict[JointKind, Array]
+) -> list[Array]:
+    """c (k, 6) by branch, from twists (k, 6) of B relative to A at the pivots of the joints of each kind."""
+    by_branch = []
+    for group in facts.groups:
+        if group.kind is None:
+            by_branch.append(jnp.zeros((len(group.bodies), 6), at.p.dtype))
+        else:
+            kind = joints[group.kind]
+            place = kind.at(group.joints)
+            sign = jnp.asarray(group.signs, at.p.dtype)[:, None]
+            arm = at.p[np.array(group.bodies)] - kind.pivot[place]
+            by_branch.append(sign * _shift(twists[group.kind][place], arm))
+    return by_branch
 
 
 def _shift(twist: Array, arm: Array) -> Array:
@@ -130,20 +157,22 @@ def _carry_inertia(I: Array, d: Array) -> Array:
     return jnp.concatenate([top, jnp.concatenate([transpose(B_moved), C_moved], -1)], -2)
 
 
-def velocities(branches: tuple[Branch, ...], momentum: Array, impulses: list[Array]) -> Array:
-    """Twists (n, 6) for body momenta (n, 6), joints closed; `impulses` (k, f) of the joints, by branch."""
+def velocities(
+    branches: tuple[Branch, ...], momentum: Array, impulses: list[Array], biases: list[Array]
+) -> Array:
+    """Twists (n, 6) for body momenta (n, 6) that joints leave; `impulses` (k, f) and c (k, 6) by branch."""
     responses = []
-    for branch, impulse in reversed(list(zip(branches, impulses, strict=True))):
+    for branch, impulse, bias in reversed(list(zip(branches, impulses, biases, strict=True))):
         h = momentum[branch.bodies]
         response = matvec(branch.D_inverse, vecmat(h, branch.S) + impulse)
         if branch.hung:
-            rate = response - matvec(branch.D_inverse, vecmat(branch.bias, branch.U))
-            passed = h - matvec(branch.inertia, branch.bias) - matvec(branch.U, rate)
+            rate = response - matvec(branch.D_inverse, vecmat(bias, branch.U))
+            passed = h - matvec(branch.inertia, bias) - matvec(branch.U, rate)
             momentum = momentum.at[branch.parents].add(_shift_wrench(passed, branch.apart))
         responses.append(response)
     twist = jnp.zeros_like(momentum)
-    for branch, response in zip(branches, reversed(responses), strict=True):
-        carried = branch.bias
+    for branch, response, bias in zip(branches, reversed(responses), biases, strict=True):
+        carried = bias
         if branch.hung:
             carried = carried + _shift(twist[branch.parents], branch.apart)
         rate = response - matvec(branch.D_inverse, vecmat(carried, branch.U))

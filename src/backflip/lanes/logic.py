@@ -83,7 +83,7 @@ def logic(how: str, e: Emitter, kind: str, signed: bool, a: Element, b: Element)
     """Bitwise and, or, xor."""
     ones = True if kind == "i1" else -1
     if known(a, b):
-        return fold(getattr(operator, how + "_"), kind, signed, a, b)
+        return fold(getattr(operator, f"__{how}__"), kind, signed, a, b)
     for x, y in ((a, b), (b, a)):
         if known(x) and x == 0:
             return x if how == "and" else y

@@ -13,11 +13,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax._src.dispatch import prim_requires_devices_during_lowering  # JAX has no public name for it
+from jax.ad_checkpoint import checkpoint_name
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
 from backflip.lanes.partition import by_device
-from backflip.lanes.program import Program
+from backflip.lanes.program import KEPT, Program
 from backflip.lanes.target import target
 
 call_p = core.Primitive("lanes_call")
@@ -71,8 +72,15 @@ def _call_avals(*ins, program: Program, batched, size) -> list[Any]:
 
 
 def _call_jvp(primals, tangents, *, program: Program, batched, size):
-    results = call_p.bind(*primals, program=program, batched=batched, size=size)
-    return results, _tangents(primals, tangents, results, program, batched, size)
+    if not program.kept:
+        results = call_p.bind(*primals, program=program, batched=batched, size=size)
+        return results, _tangents(primals, tangents, results, program, batched, size)
+    results = call_p.bind(*primals, program=program.keeping, batched=batched, size=size)
+    n = len(program.outs)
+    kept = [checkpoint_name(x, KEPT) for x in results[n:]]
+    primals, batched = [*primals, *kept], (*batched, *[size is not None] * len(kept))
+    tangents = [*tangents, *(ad.Zero(jax.typeof(x).to_tangent_aval()) for x in kept)]
+    return results[:n], _tangents(primals, tangents, results[:n], program.given_kept, batched, size)
 
 
 def _tangents(primals, tangents, results, program: Program, batched, size) -> list[Any]:

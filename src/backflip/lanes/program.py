@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from backflip.lanes import machine
 from backflip.lanes.backend import backend
@@ -19,6 +20,10 @@ from backflip.lanes.emit import Uncovered
 from backflip.lanes.jaxpr_text import text_of
 from backflip.lanes.kernel import kernel_ir
 from backflip.lanes.target import target
+
+KEPT = "constant"
+"""What a function calls by this name (jax.ad_checkpoint.checkpoint_name) has no derivative and is dear to
+compute: derivatives are given it, and do not compute it again."""
 
 
 class Program:
@@ -70,6 +75,28 @@ class Program:
     def run(self, *arrays: Any) -> list[Any]:
         """The program by plain JAX, for one robot."""
         return core.jaxpr_as_fun(self.closed)(*arrays)
+
+    @cached_property
+    def kept(self) -> list[Any]:
+        """Equations of the jaxpr that name a value KEPT: a constant to derivatives, and dear to compute."""
+        eqns = self.closed.jaxpr.eqns
+        return [eqn for eqn in eqns if eqn.primitive.name == "name" and eqn.params["name"] == KEPT]
+
+    @cached_property
+    def keeping(self) -> "Program":
+        """(arguments) -> results, then what is kept."""
+        jaxpr = self.closed.jaxpr
+        return self._variant(jaxpr.replace(outvars=[*jaxpr.outvars, *(eqn.outvars[0] for eqn in self.kept)]))
+
+    @cached_property
+    def given_kept(self) -> "Program":
+        """(arguments, what is kept) -> results."""
+        jaxpr, named = self.closed.jaxpr, [eqn.outvars[0] for eqn in self.kept]
+        eqns = [eqn for eqn in jaxpr.eqns if eqn not in self.kept]
+        return self._variant(_without_unused(jaxpr.replace(invars=[*jaxpr.invars, *named], eqns=eqns)))
+
+    def _variant(self, jaxpr: core.Jaxpr) -> "Program":
+        return Program.of(core.ClosedJaxpr(jaxpr, self.closed.consts), self.name)
 
     def tangent(self, moved: tuple[bool, ...]) -> "Program":
         """(arguments, tangents of those moved) -> tangents of the real results."""
@@ -171,6 +198,11 @@ def _push(
         return [results[i] for i in real]
 
     return jax.jvp(g, tuple(free), tuple(tangents))[1]
+
+
+def _without_unused(jaxpr: core.Jaxpr) -> core.Jaxpr:
+    """The same, arguments as well, without equations that no result needs."""
+    return dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]
 
 
 @contextmanager

@@ -80,6 +80,7 @@ MOVES: dict[str, Callable[..., Array | list[Array]]] = {
     "copy_p": lambda x, **_: x,
     "expand_dims": lambda x, *, dimensions: np.expand_dims(x, tuple(dimensions)),
     "iota": iota,
+    "name": lambda x, **_: x,
     "optimization_barrier": lambda *xs: list(xs),
     "pad": pad,
     "reshape": lambda x, *, new_sizes, **_: x.reshape(new_sizes),

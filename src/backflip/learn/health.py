@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from backflip.dynamics import servo_torque
+from backflip.learn.differences import AGREES, Slope, slope_along
 from backflip.learn.fall import Fall, find_fall
 from backflip.learn.findings import (
     UNREACHED,
@@ -21,7 +22,7 @@ from backflip.learn.findings import (
     stuck,
     wild,
 )
-from backflip.learn.probe import look_into
+from backflip.learn.probe import look_into, value_of
 from backflip.learn.sensitivity import largest_singular_value
 from backflip.learn.train import Log
 from backflip.model import Model
@@ -67,6 +68,8 @@ class Health:
     cost: float = np.nan
     policy_norm: float = np.nan
     """norm of the cost's gradient with respect to the policy"""
+    slope: Slope | None = None
+    """of the cost along that gradient, by differences"""
 
     @property
     def diagnosis(self) -> list[Finding]:
@@ -78,7 +81,7 @@ class Health:
         checks = (
             self._broken_state(), self._broken_gradient(), self._broken_jacobian(),
             self._no_gradient() or self._dead_gradient(), self._of_log(no_gradient), self._of_log(skipped),
-            self._ratio(), self._fallen(), self._of_log(no_progress), self._of_log(stuck),
+            self._ratio(), self._fallen(), self._unlike(), self._of_log(no_progress), self._of_log(stuck),
             self._weak(), self._steep(), self._of_log(wild),
         )  # fmt: skip
         seen = [finding for finding in checks if finding is not None]
@@ -168,6 +171,17 @@ class Health:
             )
         return None
 
+    def _unlike(self) -> Finding | None:
+        if self.slope is None:
+            return None
+        seconds = f"over {len(self.norm) * self.dt:.2g} s"
+        shorter = "a shorter rollout, and contacts solved to the end (a solver with a smaller residual)"
+        if self.slope.agreement > AGREES:
+            return Finding(f"differences of the cost {seconds} agree at no step: it is too rough", shorter)
+        if self.slope.ratio <= 0:
+            return Finding(f"along its gradient {seconds} the cost falls, by differences", shorter)
+        return None
+
     def _steep(self) -> Finding | None:
         if not self.largest_growth > self.normal_growth:
             return None
@@ -196,6 +210,15 @@ class Health:
         what = "most servos are saturated most of the time"
         return Finding(what, STRONGER)
 
+    def _differences(self) -> str:
+        ratio, agreement, reach = self.slope or (np.nan,) * 3
+        if agreement > AGREES:
+            return "differences of the cost along it: they agree at no step"
+        return (
+            f"differences of the cost along it: {ratio:.3g} of its norm, within {100 * AGREES:.0f} % for "
+            f"changes of the policy up to {reach:.0e} of its size"
+        )
+
     def report(self) -> str:
         """A few lines to read."""
         norm = self.norm[np.isfinite(self.norm)]
@@ -205,6 +228,7 @@ class Health:
             [
                 f"cost: {self.cost:.3g}",
                 f"gradient with respect to the policy: norm {self.policy_norm:.3g}",
+                *([] if self.slope is None else [self._differences()]),
                 f"gradient with respect to the state: {first:.3g} at the first step, {last:.3g} at the last",
                 f"largest singular value of a step: median {np.median(self.growth):.3g}, "
                 f"largest {self.largest_growth:.3g}; up to {self.normal_growth:.3g} is normal",
@@ -243,6 +267,7 @@ def health(cost: Callable[[Any, Array], Any], policy: Any, key: Array, log: Log 
         log=log,
         cost=probe.cost,
         policy_norm=probe.policy_norm,
+        slope=slope_along(lambda policy: value_of(cost)(policy, key), policy, probe.gradient),
     )
 
 

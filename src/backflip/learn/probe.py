@@ -46,6 +46,8 @@ class Probe:
     cost: float = np.nan
     policy_norm: float = np.nan
     """norm of the cost's gradient with respect to the policy"""
+    gradient: Any = None
+    """that gradient"""
 
     def record(self, t: Any) -> StepRecord:
         """What is known of step t."""
@@ -131,6 +133,6 @@ def look_into(cost: Callable, policy: Any, key: Any) -> Probe:
         value, slope = eqx.filter_jit(eqx.filter_value_and_grad(value_of(cost)))(policy, key)
         jax.block_until_ready((value, slope))
         jax.effects_barrier()
-    probe.cost = float(value)
+    probe.cost, probe.gradient = float(value), slope
     probe.policy_norm = float(length(slope)) if jax.tree.leaves(slope) else 0.0
     return probe

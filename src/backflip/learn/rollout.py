@@ -13,6 +13,7 @@ from backflip import control
 from backflip.dynamics import Scheme, step, warn_of_speed
 from backflip.learn.gradients import Hook, check_hooks
 from backflip.learn.probe import begin, show
+from backflip.math import keeping
 from backflip.model import Model, State, expect_state
 from backflip.sense import observe
 
@@ -184,11 +185,11 @@ STRETCH = 1000
 
 
 def _scan(advance, carry, xs, length: int):
-    """lax.scan in which a step is recomputed backwards from what it started with.
+    """lax.scan in which a step is recomputed backwards from what it started with and the impulses it found.
 
     A long one goes in stretches, at least √length steps each, of which only the start is stored.
     """
-    one = jax.checkpoint(advance, prevent_cse=False)
+    one = jax.checkpoint(advance, prevent_cse=False, policy=keeping)
     if length <= STRETCH:
         return jax.lax.scan(one, carry, xs, length=length)
     stretch = max(STRETCH, math.isqrt(length))

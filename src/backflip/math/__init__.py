@@ -8,6 +8,7 @@ never knows bodies, joints, time
 Small products are single contractions: they trace and compile fast, and run fused.
 """
 
+from backflip.math.kept import keep, keeping
 from backflip.math.linalg import (
     cross,
     dot,
@@ -18,21 +19,32 @@ from backflip.math.linalg import (
     matvec,
     outer,
     skew,
+    solve3,
     transpose,
     turned,
     vecmat,
     whiten,
 )
-from backflip.math.rotation import orthonormal, relative_rotation_vector, rotate, rotation_about
-from backflip.math.smooth import at_most, norm, safe_divide, saturate, smallest, unit
+from backflip.math.rotation import (
+    cayley_stretch,
+    orthonormal,
+    relative_rotation_vector,
+    rotate,
+    rotation_about,
+)
+from backflip.math.smooth import at_most, clamp, norm, safe_divide, saturate, smallest, unit
 
 __all__ = [
     "at_most",
+    "cayley_stretch",
+    "clamp",
     "cross",
     "dot",
     "gram",
     "inverse",
     "inverse3",
+    "keep",
+    "keeping",
     "matmul",
     "matvec",
     "norm",
@@ -45,6 +57,7 @@ __all__ = [
     "saturate",
     "skew",
     "smallest",
+    "solve3",
     "transpose",
     "turned",
     "unit",

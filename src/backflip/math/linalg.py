@@ -95,6 +95,14 @@ def inverse3(A: Array) -> Array:
     return columns * (1 / dot(a, columns[..., :, 0]))[..., None, None] * s
 
 
+def solve3(A: Array, b: Array) -> Array:
+    """A⁻¹ b of 3x3 matrices near the identity, by Cramer's rule."""
+    x, y, z = A[..., :, 0], A[..., :, 1], A[..., :, 2]
+    yz = cross(y, z)
+    components = [dot(b, yz), dot(b, cross(z, x)), dot(b, cross(x, y))]
+    return jnp.stack(components, -1) * (1 / dot(x, yz))[..., None]
+
+
 def whiten(A: Array) -> Array:
     """Lower W with A⁻¹ = Wᵀ W, the inverse of Cholesky's factor, of small symmetric positive definite A."""
     n = A.shape[-1]

@@ -14,14 +14,17 @@ def rotation_about(turn: Array) -> Array:
     Cayley's map of a vector stretched so that its angle is right: tan(θ/2)/(θ/2) = 1 + θ²/12 + θ⁴/120 + …
     Exactly orthogonal; the angle is right to 9e-4 θ⁷. Beyond half a turn it is some rotation, and finite.
     """
-    theta2 = dot(turn, turn)
-    bounded = jnp.minimum(theta2, math.pi**2)
-    stretch = 1 + bounded * (1 / 12 + bounded * (1 / 120))
-    a = turn * stretch[..., None]
+    a = turn * cayley_stretch(turn)[..., None]
     # cay(a) = I + (â + â²/2) / (1 + |a|²/4),  â² = a aᵀ − |a|² I
-    a2 = (theta2 * stretch * stretch)[..., None, None]
+    a2 = dot(a, a)[..., None, None]
     eye = jnp.eye(3, dtype=turn.dtype)
     return eye + (skew(a) + (outer(a, a) - a2 * eye) / 2) * (1 / (1 + a2 / 4))
+
+
+def cayley_stretch(turn: Array) -> Array:
+    """Length of Cayley's vector of `turn` (..., 3) [rad], as a multiple of its own."""
+    theta2 = jnp.minimum(dot(turn, turn), math.pi**2)
+    return 1 + theta2 * (1 / 12 + theta2 * (1 / 120))
 
 
 def rotate(turn: Array, R: Array) -> Array:

@@ -248,6 +248,13 @@ class Universal(JointKind):
     def held(self, at: Frames) -> list[Array]:
         return [*moves(at), turning(cross(at.axis_A(2), at.axis_B(0)))]
 
+    def measures(self, at: Frames) -> list[Array]:
+        # the dual basis: at mid-step the axes are not quite at right angles
+        z_A, x_B = at.axis_A(2), at.axis_B(0)
+        cosine = dot(z_A, x_B)[..., None]
+        stretch = 1 / (1 - cosine * cosine)
+        return [turning((z_A - cosine * x_B) * stretch), turning((x_B - cosine * z_A) * stretch)]
+
     def turn_error(self, at: Frames) -> Array:
         # d(z_A·x_B)/dt = −(z_A × x_B) · w_AB
         z_A, x_B = at.axis_A(2), at.axis_B(0)

@@ -11,6 +11,7 @@ from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Implicit, Unrolled
 from backflip.solve.interior import InteriorPoint
 from backflip.solve.layout import Layout
+from backflip.solve.newton import Newton
 from backflip.solve.pgs import PGS
 from backflip.solve.pyramid import Pyramid
 from backflip.solve.rows import Delassus, Rows, soften
@@ -25,6 +26,7 @@ __all__ = [
     "Implicit",
     "InteriorPoint",
     "Layout",
+    "Newton",
     "Pyramid",
     "Rows",
     "Solver",

@@ -1,39 +1,28 @@
 """Gradients of a solution: through every operation of a solver, or by the implicit function theorem.
 
-At a solution, or at a point of the central path, a change of the problem changes impulses by
-
-    K dλ = −C_w dw − (what moving bounds do to slack · dual)        (newton.Linearised)
-
-with dw what the change does to w at fixed λ. K is not symmetric: friction depends on its normal impulse, and
-not the other way round. So a gradient takes one solve with Kᵀ: JAX transposes `_tangent`, which is linear in
-the changes. How the solver arrived at the solution plays no part.
+An implicit gradient knows the solution and not how the solver arrived at it. Its tangent is linear in the
+change of the problem (see `sensitivity`), and JAX transposes it for a gradient: both take one factorisation
+of the size of the freedoms. The solution is kept from the forward pass, and not solved for again.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from backflip.math import keep
+from backflip.solve.equations import regularise
 from backflip.solve.friction import Friction
-from backflip.solve.newton import (
-    Iterate,
-    active_set_point,
-    central_point,
-    linearise,
-    newton_solver,
-    regularise,
-    right_hand_side,
-)
 from backflip.solve.path import attainable, follow_central_path, polish, with_interior
 from backflip.solve.problem import Problem, scale_problem
 from backflip.solve.rows import Delassus, Rows
+from backflip.solve.sensitivity import mobility_of, physical_problem, soften_rows, tangent
 
-GRADIENT_REFINEMENTS = 3
-"""iterative refinements of a gradient; a step along the path needs fewer, for the next one corrects it"""
 ITERATIONS = 16
 """along the central path to a point that is smoother than the solution"""
 
@@ -46,9 +35,12 @@ class Gradient(eqx.Module):
     @abstractmethod
     def differentiate(
         self, solve: Solve, friction: Friction, smoothness: float,
-        rows: Rows, delassus: Delassus, velocity: Array,
+        rows: Rows, delassus: Delassus, velocity: Array, limit: bool = False,
     ) -> Array:  # fmt: skip
-        """solve(rows, delassus, velocity) with derivatives; `smoothness` [J] is that of its solution."""
+        """solve(rows, delassus, velocity) with derivatives; `smoothness` [J] is that of its solution.
+
+        `limit`: where redundant rows leave the solution open, it is the limit of ever less soft rows' ones.
+        """
 
 
 class Unrolled(Gradient):
@@ -56,7 +48,7 @@ class Unrolled(Gradient):
 
     def differentiate(
         self, solve: Solve, friction: Friction, smoothness: float,
-        rows: Rows, delassus: Delassus, velocity: Array,
+        rows: Rows, delassus: Delassus, velocity: Array, limit: bool = False,
     ) -> Array:  # fmt: skip
         """Unchanged."""
         return solve(rows, delassus, velocity)
@@ -76,15 +68,36 @@ class Implicit(Gradient):
 
     def differentiate(
         self, solve: Solve, friction: Friction, smoothness: float,
-        rows: Rows, delassus: Delassus, velocity: Array,
+        rows: Rows, delassus: Delassus, velocity: Array, limit: bool = False,
     ) -> Array:  # fmt: skip
         """The impulses of `solve`, as constants with a tangent."""
-        kappa = smoothness if self.smoothness is None else self.smoothness
-        scaled = scale_problem(rows, delassus, velocity, kappa)
-        impulse = scaled.dimensionless(solve(*jax.lax.stop_gradient((rows, delassus, velocity))))
-        own = kappa == smoothness
-        solution = _solution(friction, kappa, own, scaled.problem, scaled.scale, impulse, scaled.energy)
-        return solution[scaled.position]
+        fixed = Fixed(*jax.lax.stop_gradient((rows, delassus, velocity)))
+        order, how = rows.layout.bounded_first, How(friction, smoothness, self.smoothness, limit)
+        problem, impulse = physical_problem(rows, delassus, velocity), keep(solve(*fixed))[order]
+        return _solution(how, problem, fixed, impulse)[np.argsort(order)]
+
+
+class Fixed(NamedTuple):
+    """What a solver was given, without derivatives."""
+
+    rows: Rows
+    delassus: Delassus
+    velocity: Array
+
+
+class How(NamedTuple):
+    """Which derivative is taken."""
+
+    friction: Friction
+    solved: float
+    wanted: float | None
+    """[J] smoothness of the solution and of the gradient; None: the same"""
+    limit: bool
+
+    @property
+    def smoothness(self) -> float:
+        """[J] of the gradient."""
+        return self.solved if self.wanted is None else self.wanted
 
 
 def check_smoothness(owner: str, smoothness: float | None) -> None:
@@ -95,25 +108,44 @@ def check_smoothness(owner: str, smoothness: float | None) -> None:
         raise ValueError(f"{owner}: smoothness is {smoothness!r}; give an energy in joules, 0 or more")
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _solution(
-    friction: Friction, kappa: float, own: bool, problem: Problem, scale: Array, impulse: Array, energy: Array
-) -> Array:
-    """scale · impulse (r,) [N s], which solves the problem, as a function of the problem and the scale."""
-    return scale * impulse
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _solution(how: How, problem: Problem, fixed: Fixed, impulse: Array) -> Array:
+    """`impulse` (r,) [N s], as a function of the problem that it solves."""
+    return impulse
 
 
 @_solution.defjvp
-def _solution_jvp(friction: Friction, kappa: float, own: bool, primals: tuple, tangents: tuple) -> tuple:
-    problem, scale, impulse, energy = primals
-    solution = _solution(friction, kappa, own, problem, scale, impulse, energy)
-    at = impulse if own else solve_scaled(problem, friction, kappa / energy, ITERATIONS, kappa == 0)
-    if kappa == 0:
-        dlam = _tangent(friction, problem, at, tangents[0])
-    else:
-        dlam = _smooth_tangent(friction, attainable(kappa / energy), problem, at, tangents[0])
-    # λ = scale λ̂, at the impulses of the gradient's κ, which need not be those of the solution
-    return solution, scale * dlam + tangents[1] * at
+def _solution_jvp(how: How, primals: tuple, tangents: tuple) -> tuple:
+    (problem, fixed, impulse), change = primals, tangents[0]
+    solution = _solution(how, problem, fixed, impulse)
+    at = solution if how.smoothness == how.solved else _solve_at(how, fixed)
+    mobility, start = mobility_of(fixed.rows, fixed.delassus), None
+    if how.smoothness:
+        kappa = _attainable(how.smoothness, fixed)
+        return solution, tangent(with_interior(problem), mobility, how.friction, at, kappa, change)
+    if how.limit:
+        soft, soft_change = jax.jvp(soften_rows, (problem,), (change,))
+        start = tangent(soft, mobility, how.friction, _soften(how, fixed, at), None, soft_change)
+    return solution, tangent(problem, mobility, how.friction, at, None, change, start)
+
+
+def _solve_at(how: How, fixed: Fixed) -> Array:
+    """Impulses (r,) [N s] where the gradient is taken, in the order of a problem."""
+    kappa, scaled = how.smoothness, scale_problem(*fixed, how.smoothness)
+    found = solve_scaled(scaled.problem, how.friction, kappa / scaled.energy, ITERATIONS, kappa == 0)
+    return scaled.scale * found
+
+
+def _soften(how: How, fixed: Fixed, impulse: Array) -> Array:
+    """Impulses (r,) [N s] if rows were slightly soft, in the order of a problem."""
+    scaled = scale_problem(*fixed)
+    return scaled.scale * polish(regularise(scaled.problem), how.friction, impulse / scaled.scale)
+
+
+def _attainable(kappa: float, fixed: Fixed) -> Array:
+    """κ [J], but no less than rounding lets the path come to."""
+    energy = scale_problem(*fixed, kappa).energy
+    return attainable(kappa / energy) * energy
 
 
 def solve_scaled(problem: Problem, friction: Friction, kappa: Array, iterations: int, exact: bool) -> Array:
@@ -126,41 +158,3 @@ def solve_scaled(problem: Problem, friction: Friction, kappa: Array, iterations:
     soft = regularise(problem)
     impulse = polish(soft, friction, follow_central_path(soft, friction, kappa, iterations))
     return polish(problem, friction, impulse)
-
-
-def _tangent(friction: Friction, problem: Problem, impulse: Array, change: Problem) -> Array:
-    """dλ (r,) at the end of the path for a change of the problem; linear in it.
-
-    Where redundant rows leave dλ undetermined, it is that of the regularised problem, then refined.
-    """
-    soft, soft_change = jax.jvp(regularise, (problem,), (change,))
-    soft_impulse = polish(soft, friction, impulse)
-    initial = _solve(soft, friction, active_set_point(soft, friction, soft_impulse), soft_change)
-    return _solve(problem, friction, active_set_point(problem, friction, impulse), change, initial)
-
-
-def _smooth_tangent(
-    friction: Friction, kappa: Array, problem: Problem, impulse: Array, change: Problem
-) -> Array:
-    """dλ (r,) on the central path at κ."""
-    problem = with_interior(problem)
-    return _solve(problem, friction, central_point(problem, friction, impulse, kappa), change)
-
-
-def _solve(
-    problem: Problem, friction: Friction, at: Iterate, change: Problem, initial: Array | None = None
-) -> Array:
-    """dλ (r,) at an iterate for a change of the problem."""
-    linear = linearise(problem, friction, at)
-    impulse, factor, dfactor = at.impulse, problem.factor, change.factor
-    dw = dfactor @ (impulse @ factor) + factor @ (impulse @ dfactor)
-    dw = dw + change.softness * impulse + change.offset
-    bounded, tangents = problem.split(impulse)
-    has_bound = problem.has_bound() > 0
-    # slacks change with their bounds, at fixed impulses
-    dslack = jnp.where(has_bound, jnp.stack([-change.lower, change.upper], -1), 0)
-    dbound = change.friction * problem.normals(bounded)
-    dcone_slack = friction.slack(dbound, jnp.zeros_like(tangents))
-    dproduct, dcone = -at.dual * dslack, -friction.product(dcone_slack, at.cone_dual)
-    rhs = right_hand_side(problem, friction, linear, at, dproduct, dcone, dw)
-    return newton_solver(problem, linear, GRADIENT_REFINEMENTS)(rhs, initial)

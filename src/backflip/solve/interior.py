@@ -34,7 +34,7 @@ class InteriorPoint(Solver):
         if not rows.layout.rows:
             return jnp.zeros_like(rows.target)
         return self.gradient.differentiate(
-            self._solve, self.friction, self.smoothness, rows, delassus, velocity
+            self._solve, self.friction, self.smoothness, rows, delassus, velocity, limit=True
         )
 
     def _solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Array:

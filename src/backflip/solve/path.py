@@ -10,8 +10,7 @@ from jax import Array
 
 from backflip.math import safe_divide
 from backflip.solve import interval
-from backflip.solve.friction import Friction
-from backflip.solve.newton import (
+from backflip.solve.equations import (
     Iterate,
     active_set_point,
     central_point,
@@ -21,6 +20,7 @@ from backflip.solve.newton import (
     residual,
     right_hand_side,
 )
+from backflip.solve.friction import Friction
 from backflip.solve.problem import Problem
 
 MIN_WIDTH = 1e-9

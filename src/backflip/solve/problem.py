@@ -59,6 +59,18 @@ class Problem(NamedTuple):
         """w (r,)."""
         return self.response(impulse) + self.offset
 
+    def rescaled(self, size: np.ndarray) -> "Problem":
+        """The same problem for impulses divided and velocities multiplied by sizes (r,)."""
+        b, k = self.lower.shape[0], self.friction.shape[0]
+        return Problem(
+            self.factor * size[:, None],
+            self.offset * size,
+            self.softness * size * size,
+            self.lower / size[:b],
+            self.upper / size[:b],
+            self.friction * (size[b - k : b] / size[b::2]),
+        )
+
 
 class ScaledProblem(NamedTuple):
     """A dimensionless problem with its units."""
@@ -80,6 +92,9 @@ class ScaledProblem(NamedTuple):
         return impulse[np.argsort(self.position)] / self.scale
 
 
+REACH = 1e3
+"""times the impulse scale: no impulses change a velocity by more, so that a row which is further from acting,
+such as a contact of bodies far apart, may as well be this far"""
 MIN_SIZE = 1e-9
 """[√J] smallest impulse scale: where no row asks for an impulse, none is divided by 0"""
 
@@ -106,8 +121,9 @@ def scale_problem(rows: Rows, delassus: Delassus, velocity: Array, smoothness: f
     size = jax.lax.stop_gradient(_impulse_size(jnp.where(movable, offset, 0)[: s + k], lower, upper))
     size = jnp.maximum(size, math.sqrt(smoothness))
     problem = Problem(
-        factor=jnp.where(movable[:, None], delassus.factor[order] / root[:, None], 0),
-        offset=jnp.where(movable, offset / size, decoupled),
+        # times 1/√A, not divided by √A: what is known to be 0 stays known
+        factor=delassus.factor[order] * jnp.where(movable, 1 / root, 0)[:, None],
+        offset=jnp.where(movable, _within_reach(offset / size, lower, upper, k), decoupled),
         softness=jnp.where(movable, rows.softness[order] / (root * root), 1),
         lower=lower / size,
         upper=upper / size,
@@ -125,6 +141,16 @@ def _scale_bound(bound: Array, root: Array) -> Array:
     """Bounds (s,) times root (s,); infinite ones stay, with derivative 0."""
     finite = jnp.isfinite(bound)
     return jnp.where(finite, jnp.where(finite, bound, 0) * root, bound)
+
+
+def _within_reach(offset: Array, lower: Array, upper: Array, contacts: int) -> Array:
+    """Offsets (r,) of bounded rows (b,) no further than REACH from acting; contacts beyond do not slide."""
+    b = len(lower)
+    bounded, tangents = offset[:b], offset[b:].reshape(-1, 2)
+    far = bounded[b - contacts :] > REACH
+    bounded = jnp.where(jnp.isfinite(lower), jnp.minimum(bounded, REACH), bounded)
+    bounded = jnp.where(jnp.isfinite(upper), jnp.maximum(bounded, -REACH), bounded)
+    return jnp.concatenate([bounded, jnp.where(far[:, None], 0, tangents).reshape(-1)])
 
 
 def _impulse_size(offset: Array, lower: Array, upper: Array) -> Array:

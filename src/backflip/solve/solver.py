@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from backflip.solve.equations import residual
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient
-from backflip.solve.newton import residual
 from backflip.solve.problem import scale_problem
 from backflip.solve.rows import Delassus, Rows
 

@@ -10,8 +10,10 @@ import numpy as np
 DT, SWEEPS = 0.01, 10
 """[s] a step, and the sweeps of its solver"""
 
-FIGURES = ("cold", "warm", "memory", "drift")
-"""What a process finds once, while it gets ready: [s], [s], [bytes], [m]."""
+ACCURACY = ("residual", "overlap", "slip")
+"""How well steps are solved: [m/s], [m], [m/s]."""
+FIGURES = ("cold", "warm", "memory", "drift", *ACCURACY)
+"""What a process finds once, while it gets ready: [s], [s], [bytes], [m], ..."""
 DERIVING = ("gradient", "network gradient", "cold", "warm", "memory")
 
 

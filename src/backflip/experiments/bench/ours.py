@@ -41,7 +41,7 @@ def _trotting(job: Job) -> Run:
     targets = trot(job.robots, job.steps) if model.controls else np.zeros((job.robots, job.steps, 0))
 
     def speed(start, targets):
-        return jnp.mean(bf.rollout(_scheme(), model, start, targets).state.v_WB[:, 0, 0])
+        return jnp.mean(bf.rollout(scheme(), model, start, targets).state.v_WB[:, 0, 0])
 
     return _run(job, speed, (_starts(model, job.robots), jnp.asarray(targets, jnp.float32)), (0, 0), (0, 1))
 
@@ -58,7 +58,7 @@ def _walking(job: Job) -> Run:
             return _act(weights, observation[SEEN]), walked + DT * observation[FORWARD]
 
         nothing = jnp.zeros((), jnp.float32)
-        return bf.rollout(_scheme(), model, start, policy, steps=job.steps, memory=nothing).memory
+        return bf.rollout(scheme(), model, start, policy, steps=job.steps, memory=nothing).memory
 
     return _run(job, distance, (_weights(job), _starts(model, job.robots)), (None, 0), (0,))
 
@@ -83,7 +83,7 @@ def _drift(job: Job) -> Run:
     model = _robot(job.robot)
 
     def drift(start, targets):
-        states = bf.rollout(_scheme(), model, start, targets).state
+        states = bf.rollout(scheme(), model, start, targets).state
         return jnp.max(jax.vmap(lambda state: bf.joint_error(model, state))(states))
 
     inputs = _starts(model, job.robots), jnp.asarray(trot(job.robots, job.steps), jnp.float32)
@@ -117,7 +117,8 @@ def _robot(name: str) -> bf.Model:
     return getattr(robots, kind)(*map(int, links))
 
 
-def _scheme() -> bf.Scheme:
+def scheme() -> bf.Scheme:
+    """Of all that is measured."""
     return bf.Scheme(DT, solver=bf.PGS(sweeps=SWEEPS))
 
 

@@ -28,7 +28,8 @@ def prepare(job: Job) -> Run:
     return _gradient(job) if job.derives else _forward(job)
 
 
-def _load(robot: str) -> tuple[Any, Any]:
+def load(robot: str) -> tuple[Any, Any]:
+    """Model and data of one of our robots."""
     import mujoco
 
     model = mujoco.MjModel.from_xml_path(str(FOLDER / f"{robot}.xml"))
@@ -40,7 +41,7 @@ def _forward(job: Job) -> Run:
     import mujoco
     from mujoco import rollout
 
-    model, data = _load(job.robot)
+    model, data = load(job.robot)
     full = mujoco.mjtState.mjSTATE_FULLPHYSICS
     start = np.zeros((job.robots, mujoco.mj_stateSize(model, full)))
     for one in start:
@@ -63,7 +64,7 @@ def _gradient(job: Job) -> Run:
     """
     import mujoco
 
-    model, data = _load(job.robot)
+    model, data = load(job.robot)
     targets, n = trot(1, job.steps)[0], 2 * model.nv
     A, B = np.zeros((job.steps, n, n)), np.zeros((job.steps, n, model.nu))
     slopes = np.zeros_like(targets)

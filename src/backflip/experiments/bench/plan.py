@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from backflip.experiments.bench.job import Job
+from backflip.experiments.bench.job import ACCURACY, Job
 
 DEEP = (1024, 1024)
 """hidden layers of the paper's large controller; its small one has none"""
@@ -61,6 +61,12 @@ def plan(size: Size) -> list[Race]:
     return [
         *(_engines(size, robot) for robot in ("quadruped", "quadruped17")),
         tuple(Job("lanes", "drift", robot, 1, size.steps) for robot in ("quadruped", "quadruped17")),
+        tuple(
+            Job(engine, what, robot, 1, size.steps)
+            for robot in ("quadruped", "quadruped17")
+            for engine in ("lanes", "mujoco")
+            for what in ACCURACY
+        ),
         tuple(Job("lanes", when, "quadruped", 1, size.steps, 2) for when in ("cold", "warm")),
         tuple(
             Job("lanes", what, "quadruped", size.wide, size.wide_steps, cores)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from backflip.experiments.bench.claims import Findings, chains, claims, short
+from backflip.experiments.bench.job import ACCURACY
 from backflip.experiments.bench.machine import sentence
 from backflip.experiments.bench.plan import DEEP, Size
 
@@ -60,7 +61,8 @@ def _figure(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def speeds(at: Findings, size: Size) -> list[dict[str, Any]]:
-    """[µs] per robot-step by robot and engine, [s] of compiling the gradient of many; None: not measured."""
+    """[µs] per robot-step by robot and engine, [s] of compiling the gradient of many, and how well steps are
+    solved (accuracy.py); None: not measured."""
     rows = []
     for robot in ROBOTS:
         for engine in ENGINES:
@@ -70,6 +72,9 @@ def speeds(at: Findings, size: Size) -> list[dict[str, Any]]:
                     asked = {"engine": engine, "what": what, "robot": robot, "robots": robots}
                     row[f"{what} {robots}"] = _or_nothing(lambda asked=asked: at.micros(**asked))
                     last = _or_nothing(lambda asked=asked: at.entry(**asked).get("compile_seconds"))
+            for what in ACCURACY:  # lanes and XLA run the same step
+                own = {"engine": "mujoco" if engine == "mujoco" else "lanes", "what": what, "robot": robot}
+                row[what] = _or_nothing(lambda own=own: at.figure(**own))
             rows.append(row | {"compile seconds": last})
     return rows
 
@@ -128,11 +133,21 @@ def _table(title: str, *columns: str, text: int = 1) -> Any:
 
 def _speed_table(record: dict[str, Any], size: Size) -> Any:
     heads = [f"{what} {n}" for what in ("forward", "gradient") for n in (1, size.many)]
-    table = _table("µs per robot-step", "robot", "engine", *heads, "compile, s", text=2)
+    exact = ("residual", "overlap mm", "slip mm/s")
+    table = _table("µs per robot-step", "robot", "engine", *heads, "compile, s", *exact, text=2)
     for row in record["speeds"]:
         numbers = [_short(row[head]) for head in (*heads, "compile seconds")]
-        table.add_row(row["robot"], ENGINES[row["engine"]], *numbers)
+        table.add_row(row["robot"], ENGINES[row["engine"]], *numbers, *_accuracy(row))
+    table.caption = (
+        "residual: 99 % of all steps, ours in m/s, MuJoCo's by its own measure; slip of standing feet"
+    )
     return table
+
+
+def _accuracy(row: dict[str, Any]) -> list[str]:
+    residual, *rest = (row[what] for what in ACCURACY)
+    millimetres = ["-" if x is None else short(1e3 * x) for x in rest]
+    return ["-" if residual is None else f"{residual:.0e}", *millimetres]
 
 
 def _paper_table(record: dict[str, Any]) -> Any:

@@ -162,7 +162,8 @@ def measure(races: Sequence[Race], book: Book, size: Size, progress: Progress) -
 
 
 def _rounds(job: Job, size: Size) -> int:
-    return {"cold": size.starts, "warm": size.starts, "memory": 1, "drift": 1}.get(job.what, size.rounds)
+    once = dict.fromkeys(FIGURES, 1) | {"cold": size.starts, "warm": size.starts}
+    return once.get(job.what, size.rounds)
 
 
 def _race(race: Race, book: Book, size: Size, kernels: Path) -> Iterator[tuple[Job, float]]:

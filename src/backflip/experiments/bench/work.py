@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from backflip.experiments.bench.job import Job, Run
+from backflip.experiments.bench.job import ACCURACY, Job, Run
 
 SAMPLE = 0.2
 """[s] a sample is at least so long: shorter programs run several times"""
@@ -29,6 +29,8 @@ SAMPLE = 0.2
 
 def prepare(job: Job) -> Run:
     """The job as something to run."""
+    if job.what in ACCURACY:
+        return lambda: (_accuracy(job), [])
     if job.engine == "mujoco":
         from backflip.experiments.bench import peers
 
@@ -36,6 +38,12 @@ def prepare(job: Job) -> Run:
     from backflip.experiments.bench import ours
 
     return ours.prepare(job)
+
+
+def _accuracy(job: Job) -> float:
+    from backflip.experiments.bench import accuracy, ours
+
+    return accuracy.mujocos(job) if job.engine == "mujoco" else accuracy.ours(job, ours.scheme().solver)
 
 
 def get_ready(job: Job, began: float) -> tuple[dict[str, Any], Callable[[], float]]:
@@ -52,7 +60,7 @@ def get_ready(job: Job, began: float) -> tuple[dict[str, Any], Callable[[], floa
             warnings.warn(f"the gradient is {norm}", stacklevel=1)
     if job.what in ("cold", "warm"):
         return details | {"figure": time.monotonic() - began}, _nothing
-    if job.what == "drift":
+    if job.what in ("drift", *ACCURACY):
         return details | {"figure": value}, _nothing
     if job.what == "memory":
         del slopes

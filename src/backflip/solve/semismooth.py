@@ -1,0 +1,236 @@
+"""Newton's method on Coulomb's law itself: for where every row is now, its law is linear.
+
+A row is free, with w = 0, or at a bound; a contact sticks, slides or is apart. λ − w tells which (Alart and
+Curnier 1991). Friction follows the normal impulse, so the matrix is not symmetric. A softness, centred on the
+last impulses, makes redundant rows definite and keeps steps short. It shrinks with what is left to solve, so
+that the solution is that of rigid rows.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from backflip.math import dot, outer
+from backflip.solve.elimination import factorise, solve_factorised
+from backflip.solve.problem import Problem
+
+ENOUGH = 0.9
+"""of the squared residual: a step of length 1 that leaves less is taken"""
+AT_BOUND = 1e-5
+"""distance, where impulses are about 1, below which an impulse is at its bound"""
+SOFTNESS, MAX_SOFTNESS = 3e-3, 0.3
+"""of a step, where the diagonal of A is 1: per norm of the residual, and the largest"""
+STIFFER, SOFTER = 0.5, 6.0
+"""factors of the softness after a step that lessens the residual, and after one that does not"""
+MOST_STUBBORN = 1e6
+"""the largest product of these factors"""
+PATIENCE, MOST_TOLERANT = 3, 3.5
+"""iterations from which the tolerance grows with their number, and up to how many times"""
+
+
+class Iterate(NamedTuple):
+    """Between two steps."""
+
+    impulse: Array
+    velocity: Array
+    """(r,) λ and w"""
+    square: Array
+    """sum of squares of the residual"""
+    violation: Array
+    """[m/s] the largest"""
+    stubbornness: Array
+    """factor of the softness, at least 1"""
+    best: Array
+    """(r,) impulses with the smallest residual so far"""
+    best_violation: Array
+    turn: Array
+    """iterations made"""
+
+
+class Law(NamedTuple):
+    """Every row's law, linear as it is here: dλ = change − M dw, M contact by contact."""
+
+    change: Array
+    """(r,)"""
+    mobility: Array
+    """(b,) of bounded rows"""
+    mobility_t: Array
+    """(k, 2, 2) of tangents"""
+    following: Array
+    """(k, 2) friction that follows the normal impulse where a contact slides, per normal impulse"""
+
+    def respond(self, problem: Problem, dw: Array) -> Array:
+        """M dw for dw (r, ...)."""
+        bounded, tangents = problem.split(dw)
+        tail = (1,) * (dw.ndim - 1)
+        response = self.mobility.reshape(-1, *tail) * bounded
+        normal = problem.normals(response)[:, None]
+        response_t = jnp.einsum("kij,kj...->ki...", self.mobility_t, tangents)
+        response_t = response_t + self.following.reshape(-1, 2, *tail) * normal
+        return jnp.concatenate([response, response_t.reshape(-1, *dw.shape[1:])])
+
+
+def solve_semismooth(problem: Problem, unit: Array, impulse: Array, iterations: int) -> Array:
+    """Impulses (r,) from nearby ones; unit (r,) [m/s] is that of w."""
+    # [m/s] 3e-5 in float32, 1e-13 in float64: the last step ends far below
+    tolerance = 120 * float(jnp.finfo(unit.dtype).eps) ** 0.96
+    impulse, nothing = project(problem, impulse), project(problem, jnp.zeros_like(impulse))
+    velocity, untouched = problem.velocity(impulse), problem.velocity(nothing)
+    square, violation = _size(residual(problem, impulse, velocity), unit)
+    square_0, violation_0 = _size(residual(problem, nothing, untouched), unit)
+    # what is over, such as an impact, is no start
+    over = violation_0 < violation
+    impulse, velocity = jnp.where(over, nothing, impulse), jnp.where(over, untouched, velocity)
+    square, violation = jnp.where(over, square_0, square), jnp.where(over, violation_0, violation)
+    none = jnp.zeros((), jnp.int32)
+    start = Iterate(impulse, velocity, square, violation, jnp.ones_like(square), impulse, violation, none)
+
+    def unsolved(at: Iterate) -> Array:
+        wanted = tolerance * jnp.clip(at.turn / PATIENCE, 1, MOST_TOLERANT).astype(unit.dtype)
+        return (at.turn < iterations) & (at.best_violation > wanted)
+
+    def iterate(at: Iterate) -> Iterate:
+        return _iterate(problem, unit, at)
+
+    return jax.lax.while_loop(unsolved, iterate, start).best
+
+
+def _iterate(problem: Problem, unit: Array, at: Iterate) -> Iterate:
+    """One step."""
+    dlam, dw = _newton_step(problem, at)
+    length, square = _length(problem, at, dlam, dw)
+    impulse = project(problem, at.impulse + length * dlam)
+    velocity = problem.velocity(impulse)
+    new, violation = _size(residual(problem, impulse, velocity), unit)
+    factor = jnp.where(square < at.square, STIFFER, SOFTER)
+    stubbornness = jnp.clip(at.stubbornness * factor, 1, MOST_STUBBORN)
+    better = violation < at.best_violation
+    best = jnp.where(better, impulse, at.best), jnp.where(better, violation, at.best_violation)
+    return Iterate(impulse, velocity, new, violation, stubbornness, *best, at.turn + 1)
+
+
+def _newton_step(problem: Problem, at: Iterate) -> tuple[Array, Array]:
+    """Changes (r,) of λ and w to where every row's law, linear as it is here, holds."""
+    factor, min_softness = problem.factor, float(jnp.finfo(at.impulse.dtype).eps) ** 0.58
+    softness = jnp.clip(at.stubbornness * SOFTNESS * jnp.sqrt(at.square), min_softness, MAX_SOFTNESS)
+    law = linearise(problem, softness, at.impulse, at.velocity)
+    dw = factor @ solve_factorised(factorise(_matrix(problem, law)), law.change @ factor)
+    dlam = law.change - law.respond(problem, dw)
+    return dlam, dw + problem.softness * dlam
+
+
+def _matrix(problem: Problem, law: Law) -> Array:
+    """1 + factorᵀ M factor (f, f): normals apart, as only theirs is not symmetric."""
+    k = law.following.shape[0]
+    bounded, tangents = problem.split(problem.factor)
+    scalars, normals = bounded[: bounded.shape[0] - k], problem.normals(bounded)
+    mobility = law.mobility[:, None] * bounded
+    sliding = jnp.einsum("kij,kjf->kif", law.mobility_t, tangents)
+    rows = jnp.concatenate([scalars, tangents.reshape(-1, scalars.shape[1])])
+    moved = jnp.concatenate([mobility[: len(scalars)], sliding.reshape(-1, scalars.shape[1])])
+    along = normals + jnp.sum(law.following[..., None] * tangents, 1)
+    eye = jnp.eye(scalars.shape[1], dtype=scalars.dtype)
+    symmetric = rows.T @ moved
+    # a half that is only copied is not computed
+    symmetric = jnp.where(np.triu(np.ones(eye.shape, bool)), symmetric, symmetric.T)
+    return eye + symmetric + along.T @ problem.normals(mobility)
+
+
+def _length(problem: Problem, at: Iterate, dlam: Array, dw: Array) -> tuple[Array, Array]:
+    """The length of a step and its squared residual: 1, or less where that is better.
+
+    Where rows are redundant, a step that gives the residual to others meets bounds long before its end: the
+    first is as far as it leads.
+    """
+
+    def square(length: Array) -> Array:
+        missing = residual(problem, at.impulse + length * dlam, at.velocity + length * dw)
+        return dot(missing, missing)
+
+    full, first = jnp.ones_like(at.square), first_bound(problem, at.impulse, dlam)
+    whole, part = square(full), square(first)
+    take = (whole < ENOUGH * at.square) | (whole < part)
+    return jnp.where(take, full, first), jnp.where(take, whole, part)
+
+
+def first_bound(problem: Problem, impulse: Array, change: Array) -> Array:
+    """The part of a change, at most 1, after which the first impulse within its bounds reaches one."""
+    (bounded, tangents), (rise, turn) = problem.split(impulse), problem.split(change)
+    room = jnp.abs(jnp.where(rise > 0, problem.upper, problem.lower) - bounded)
+    radius, growth = problem.friction_bound(bounded), problem.friction_bound(rise)
+    # |λ_t + t dλ_t|² = μ² (λ_n + t dλ_n)²
+    a, b = dot(turn, turn) - growth * growth, dot(tangents, turn) - radius * growth
+    inside = radius * radius - dot(tangents, tangents)
+    slope = b + jnp.sqrt(jnp.maximum(b * b + a * inside, 0))
+    parts = _quotient(room, jnp.abs(rise), room > AT_BOUND)
+    parts_t = _quotient(inside, slope, inside > AT_BOUND * radius * radius)
+    return jnp.min(jnp.concatenate([parts, parts_t]))
+
+
+def _quotient(a: Array, b: Array, where: Array) -> Array:
+    """a / b where that is asked and less than 1, else 1."""
+    where = where & (a < b)
+    return jnp.where(where, a / jnp.where(where, b, 1), 1)
+
+
+def _size(missing: Array, unit: Array) -> tuple[Array, Array]:
+    return dot(missing, missing), jnp.max(jnp.abs(missing) * unit)
+
+
+def linearise(problem: Problem, softness: Array, impulse: Array, velocity: Array) -> Law:
+    """The law at impulses and velocities, softened around them."""
+    (bounded, tangents), (w, w_t) = problem.split(impulse), problem.split(velocity)
+    soft = problem.softness + softness
+    (_, soft_t), (stiff, stiff_t) = problem.split(soft), problem.split(1 / soft)
+    trial = bounded - w
+    free = (trial > problem.lower) & (trial < problem.upper)
+    mobility = jnp.where(free, stiff, 0)
+    change = jnp.where(free, -w * stiff, jnp.clip(trial, problem.lower, problem.upper) - bounded)
+    normal, pressing = problem.normals(bounded), problem.normals(trial) > 0
+    bound = problem.friction * jnp.maximum(normal, 0)
+    radius = jnp.where(normal > 0, bound, problem.friction * problem.normals(trial))
+    trial_t = tangents - w_t
+    square = dot(trial_t, trial_t)
+    moves = square > 0
+    inverse = jax.lax.rsqrt(jnp.where(moves, square, 1))
+    slides = pressing & (square > radius * radius)
+    sticks = pressing & ~slides
+    along = trial_t * inverse[:, None]
+    across = jnp.stack([-along[:, 1], along[:, 0]], -1)
+    turning = jnp.where(moves, jnp.minimum(bound * inverse, 1), 0)
+    resistance = 1 / (1 - turning + turning * dot(soft_t, across * across))
+    slid = (problem.friction * (normal + problem.normals(change)) - dot(tangents, along))[:, None] * along
+    slid = slid - (dot(tangents, across) * resistance)[:, None] * across
+    apart = jnp.where(sticks[:, None], -w_t * stiff_t, -tangents)
+    change_t = jnp.where(slides[:, None], slid, apart)
+    mobility_t = jnp.where(sticks[:, None], stiff_t, 0)[..., None] * jnp.eye(2, dtype=soft.dtype)
+    mobility_t = mobility_t + outer(jnp.where(slides, turning * resistance, 0)[:, None] * across, across)
+    following = jnp.where(slides, problem.friction, 0)[:, None] * along
+    return Law(jnp.concatenate([change, change_t.reshape(-1)]), mobility, mobility_t, following)
+
+
+def project(problem: Problem, impulse: Array) -> Array:
+    """Impulses (r,) projected onto their bounds, then friction onto the disc of the new normals."""
+    bounded, tangents = problem.split(impulse)
+    bounded = jnp.clip(bounded, problem.lower, problem.upper)
+    return jnp.concatenate([bounded, _disc(tangents, problem.friction_bound(bounded)).reshape(-1)])
+
+
+def residual(problem: Problem, impulse: Array, velocity: Array) -> Array:
+    """(r,) λ − project(λ − w); 0 at a solution."""
+    trial, (bounded, _) = impulse - velocity, problem.split(impulse)
+    normal, tangents = problem.split(trial)
+    normal = jnp.clip(normal, problem.lower, problem.upper)
+    admissible = _disc(tangents, jnp.maximum(problem.friction_bound(bounded), 0))
+    return impulse - jnp.concatenate([normal, admissible.reshape(-1)])
+
+
+def _disc(tangents: Array, bound: Array) -> Array:
+    """Scaled to at most `bound`."""
+    square = dot(tangents, tangents)
+    outside = square > bound * bound
+    factor = jnp.where(outside, bound * jax.lax.rsqrt(jnp.where(outside, square, 1)), 1)
+    return tangents * factor[:, None]

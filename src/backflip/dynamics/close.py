@@ -9,6 +9,7 @@ contacts and starts whose velocities the joints forbid excite it; there it is da
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from backflip.dynamics.assemble import held_targets
@@ -16,7 +17,7 @@ from backflip.dynamics.joints import Joints, all_joints, along
 from backflip.dynamics.midstep import MidStep
 from backflip.dynamics.motion import Motion, drift
 from backflip.dynamics.tree import biases, respond, velocities
-from backflip.math import cross, dot, gram, matvec, rotate, safe_divide, vecmat, whiten
+from backflip.math import cross, dot, gram, matvec, norm, root, rotate, safe_divide, vecmat, whiten
 from backflip.model.joints import JointKind
 
 CLOSING_ITERATIONS = {4: 1, 8: 10}
@@ -25,12 +26,10 @@ error shrinks by about the angle that the bodies turn in half a step."""
 STRIKE = 1e-4
 """Square of the part of the bodies' speed that impulses of rows give, above which ringing is damped"""
 
-QUIET = 0.02
-"""Square of the part of a sudden change of velocity that may go on ringing"""
-FALLING = 0.001
-"""The same of what gravity adds in half a step, for joints that hardly move"""
-LOUD = 3.0
-"""times the change of velocity in half a step, above which ringing is damped in any case"""
+LOUD = 50.0
+"""times (h Ω)² V, above which ringing is damped in any case; smooth motion of random robots stays below 25"""
+SILENT = 1e-14
+"""[m²/s²] slower ringing is left alone"""
 
 
 class Kick(NamedTuple):
@@ -96,39 +95,59 @@ def close(mid: MidStep, kick: Kick) -> Motion:
 def _ringing(mid: MidStep, kick: Kick, joints: dict[JointKind, Joints]) -> dict[JointKind, Array]:
     """(k, 6) [m/s, rad/s] by joint kind: the part of η that is damped.
 
-    All of it where rows act, or where it is loud: more than velocities change in half a step.
+    All of it where rows act, or where it is loud. Smooth motion at speeds V that turn at rates Ω excites η of
+    about (h Ω)² V, and goes on ringing when it comes to rest: V and Ω are also those that gravity and springs
+    give bodies which swing about the joint.
     """
-    h2 = mid.dt * mid.dt / 4
-    change = kick.twist - mid.motion.twist
-    falling = FALLING * h2 * dot(mid.model.gravity, mid.model.gravity)
-    radius2 = jnp.trace(mid.inertia, axis1=-2, axis2=-1) / mid.bodies.mass
-    radius2 = jnp.concatenate([radius2, jnp.zeros(1, radius2.dtype)])
-    spin, spin_change, given = (_square(x) for x in (kick.twist[:, 3:], change[:, 3:], kick.struck[:, 3:]))
+    h = mid.dt / 2
+    spin, given = (_square(x[:, 3:]) for x in (kick.twist, kick.struck))
     given_speed = _square(kick.struck[:, :3])
+    gyration2 = _with_world(jnp.trace(mid.bodies.inertia, axis1=-2, axis2=-1) / (2 * mid.bodies.mass))
+    movable = _with_world(1 / mid.bodies.mass)
+    gravity = norm(mid.model.gravity)
 
     def one(kind: JointKind, end: Joints) -> Array:
-        start, a, b = mid.start_joints[kind], end.a, end.b
-        after = end.parting() - end.error / (mid.dt / 2)
-        eta = (start.parting() - after) / 2
-        reach_A, reach_B = dot(end.arm_A, end.arm_A), dot(end.arm_B, end.arm_B)
-        slide, slide_change = end.twist[:, :3], (end.twist - start.twist)[:, :3]
-        W2, dW2 = spin[a] + spin[b], spin_change[a] + spin_change[b]
-        V2 = dot(slide, slide) + reach_A * spin[a] + reach_B * spin[b]
-        dV2 = dot(slide_change, slide_change) + reach_A * spin_change[a] + reach_B * spin_change[b]
-        struck = given_speed[a] + given_speed[b] + reach_A * given[a] + reach_B * given[b]
-        quiet = h2 * W2 * V2 + QUIET * (dV2 + falling)
-        quiet_turn = h2 * W2 * W2 + QUIET * (dW2 + falling / (radius2[a] + radius2[b]))
-        moving, turning = dot(eta[:, :3], eta[:, :3]), dot(eta[:, 3:], eta[:, 3:])
-        loud = safe_divide(moving, quiet, 0.0) + safe_divide(turning, quiet_turn, 0.0)
-        part = safe_divide(struck, struck + STRIKE * V2, 0.0)
-        return jnp.maximum(part, jnp.clip(loud / LOUD**2 - 1, 0, 1))[:, None] * eta
+        start = mid.start_joints[kind]
+        eta = (start.parting() - end.parting() + end.error / h) / 2
+        slide = end.twist[:, :3]
+        turn2, V2 = h * h * (spin[end.a] + spin[end.b]), dot(slide, slide)
+        struck, size2 = given_speed[end.a] + given_speed[end.b], jnp.zeros_like(turn2)
+        turns = np.array([unit == "rad" for unit in kind.units], bool)
+        springs = jnp.sum(mid.springs[kind][:, turns], -1) if turns.any() else 0
+        for body, arm in ((end.a, end.arm_A), (end.b, end.arm_B)):
+            reach2 = dot(arm, arm)
+            swing2 = reach2 + gyration2[body]
+            pull = h * h * (body >= 0) * gravity * root(reach2) + springs * movable[body]
+            turn2 = turn2 + safe_divide(pull, swing2, 0.0)
+            struck, size2, V2 = struck + reach2 * given[body], size2 + swing2, V2 + reach2 * spin[body]
+        smooth = turn2 * turn2 * (dot(slide, slide) + size2 * turn2 / (h * h))
+        loud = _excess(_energy(eta, gyration2, end), smooth)
+        part = safe_divide(struck, struck + STRIKE * V2, SILENT)
+        return jnp.maximum(part, loud)[:, None] * eta
 
     return {kind: one(kind, end) for kind, end in joints.items()}
 
 
+def _energy(eta: Array, gyration2: Array, joints: Joints) -> Array:
+    """(k,) [m²/s²] η², angles at the smaller radius of gyration (n + 1,) of the two bodies."""
+    own = [jnp.where(body >= 0, gyration2[body], jnp.inf) for body in (joints.a, joints.b)]
+    return dot(eta[:, :3], eta[:, :3]) + jnp.minimum(*own) * dot(eta[:, 3:], eta[:, 3:])
+
+
+def _excess(square: Array, smooth: Array) -> Array:
+    """(k,) from 0 where η² is at most LOUD² times that of smooth motion to 1 where it is far beyond."""
+    bound = LOUD**2 * smooth
+    return jnp.maximum(safe_divide(square - bound, square + bound, SILENT), 0)
+
+
 def _square(x: Array) -> Array:
     """(n + 1,) of vectors (n, 3) of bodies, and 0 for the world."""
-    return jnp.concatenate([dot(x, x), jnp.zeros(1, x.dtype)])
+    return _with_world(dot(x, x))
+
+
+def _with_world(x: Array) -> Array:
+    """(n + 1,) of bodies (n,), and 0 for the world."""
+    return jnp.concatenate([x, jnp.zeros(1, x.dtype)])
 
 
 def _respond(mid: MidStep, loops: Loops | None, twists: dict[JointKind, Array]) -> Array:

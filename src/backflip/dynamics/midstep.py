@@ -27,6 +27,8 @@ class MidStep(NamedTuple):
     start_joints: dict[JointKind, Joints]
     joints: dict[JointKind, Joints]
     coordinates: Coordinates
+    springs: dict[JointKind, Array]
+    """(k, f) [kg, kg m²] what springs add to the inertia of joints"""
     branches: tuple[Branch, ...]
     free: Array
     """(n, 6) [m/s, rad/s] twists with all forces applied and the joints of the tree holding"""
@@ -51,7 +53,9 @@ def mid_step(model: Model, bodies: Bodies, start: Motion, u: Array, dt: float) -
     ]
     bias = biases(model.topology, motion, joints, {kind: some.bias(dt) for kind, some in joints.items()})
     free = velocities(branches, momentum, impulses, bias)
-    return MidStep(model, bodies, motion, inertia, start_joints, joints, coordinates, branches, free, u, dt)
+    return MidStep(
+        model, bodies, motion, inertia, start_joints, joints, coordinates, springs, branches, free, u, dt
+    )
 
 
 def _springs(

@@ -32,7 +32,7 @@ from backflip.math.rotation import (
     rotate,
     rotation_about,
 )
-from backflip.math.smooth import at_most, clamp, norm, safe_divide, saturate, smallest, unit
+from backflip.math.smooth import at_most, clamp, norm, root, safe_divide, saturate, smallest, unit
 
 __all__ = [
     "at_most",
@@ -51,6 +51,7 @@ __all__ = [
     "orthonormal",
     "outer",
     "relative_rotation_vector",
+    "root",
     "rotate",
     "rotation_about",
     "safe_divide",

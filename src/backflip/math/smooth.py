@@ -8,9 +8,13 @@ from backflip.math.linalg import dot
 
 def norm(x: Array) -> Array:
     """|x| over the last axis; at x = 0 the value and the gradient are 0."""
-    square = dot(x, x)
-    positive = square > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
+    return root(dot(x, x))
+
+
+def root(x: Array) -> Array:
+    """√x of x >= 0; at 0 the gradient is 0."""
+    positive = x > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
 
 
 def unit(x: Array, fallback: Array) -> Array:

@@ -18,6 +18,7 @@ from backflip.dynamics.midstep import MidStep
 from backflip.dynamics.motion import Motion, drift
 from backflip.dynamics.tree import biases, respond, velocities
 from backflip.math import cross, dot, gram, matvec, norm, root, rotate, safe_divide, vecmat, whiten
+from backflip.model.facts import WORLD
 from backflip.model.joints import JointKind
 
 CLOSING_ITERATIONS = {4: 1, 8: 10}
@@ -104,6 +105,8 @@ def _ringing(mid: MidStep, kick: Kick, joints: dict[JointKind, Joints]) -> dict[
     given_speed = _square(kick.struck[:, :3])
     gyration2 = _with_world(jnp.trace(mid.bodies.inertia, axis1=-2, axis2=-1) / (2 * mid.bodies.mass))
     movable = _with_world(1 / mid.bodies.mass)
+    # what hangs from nothing falls without swinging
+    hangs = np.array([root == WORLD for root in (*mid.model.topology.roots, None)])
     gravity = norm(mid.model.gravity)
 
     def one(kind: JointKind, end: Joints) -> Array:
@@ -112,13 +115,13 @@ def _ringing(mid: MidStep, kick: Kick, joints: dict[JointKind, Joints]) -> dict[
         slide = end.twist[:, :3]
         turn2, V2 = h * h * (spin[end.a] + spin[end.b]), dot(slide, slide)
         struck, size2 = given_speed[end.a] + given_speed[end.b], jnp.zeros_like(turn2)
-        turns = np.array([unit == "rad" for unit in kind.units], bool)
-        springs = jnp.sum(mid.springs[kind][:, turns], -1) if turns.any() else 0
+        turns = np.array([unit == "rad" for unit in kind.units] or [True] * kind.freedoms, bool)
+        turning, sliding = (jnp.sum(mid.springs[kind][:, which], -1) for which in (turns, ~turns))
         for body, arm in ((end.a, end.arm_A), (end.b, end.arm_B)):
             reach2 = dot(arm, arm)
             swing2 = reach2 + gyration2[body]
-            pull = h * h * (body >= 0) * gravity * root(reach2) + springs * movable[body]
-            turn2 = turn2 + safe_divide(pull, swing2, 0.0)
+            pull = h * h * gravity * hangs[body] * root(reach2) + turning * movable[body]
+            turn2 = turn2 + safe_divide(pull, swing2, 0.0) + sliding * movable[body]
             struck, size2, V2 = struck + reach2 * given[body], size2 + swing2, V2 + reach2 * spin[body]
         smooth = turn2 * turn2 * (dot(slide, slide) + size2 * turn2 / (h * h))
         loud = _excess(_energy(eta, gyration2, end), smooth)

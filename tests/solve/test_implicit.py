@@ -7,7 +7,7 @@ import pytest
 from solve.problems import BOUNDS, HAPPENS, Floats, named_problem, residual, rows_of, solve, stack
 from solve.test_interior import directions, slab
 
-from backflip.solve import PGS, Cone, Delassus, Implicit, Pyramid, elimination
+from backflip.solve import PGS, Cone, Delassus, Implicit, Pyramid, Solution, elimination
 
 SWEEPS = PGS(300, gradient=Implicit())
 
@@ -75,7 +75,7 @@ def test_loop_rows_that_say_the_same_twice_have_the_gradient_of_one():
 def with_impulses(x: Floats, impulse):
     """Impulses that somebody has found already, with their derivatives."""
     found = jnp.asarray(impulse, x.velocity.dtype)
-    return Implicit().differentiate(lambda *_: found, Cone(), 0.0, rows_of(x), Delassus(x.factor), x.velocity)
+    return Implicit().differentiate(lambda *_: Solution(found), Cone(), 0.0, rows_of(x), Delassus(x.factor), x.velocity)
 
 
 def test_a_load_of_1000_on_1_stands_still_in_float32():

@@ -14,7 +14,7 @@ from backflip.solve.layout import Layout
 from backflip.solve.newton import Newton
 from backflip.solve.pgs import PGS
 from backflip.solve.pyramid import Pyramid
-from backflip.solve.rows import Delassus, Rows, soften
+from backflip.solve.rows import Delassus, Rows, Solution, soften
 from backflip.solve.solver import Solver
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Newton",
     "Pyramid",
     "Rows",
+    "Solution",
     "Solver",
     "Unrolled",
     "soften",

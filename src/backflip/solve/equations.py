@@ -105,7 +105,7 @@ def regularise(problem: Problem) -> Problem:
     1e-6 in float64, 2e-3 in float32, where the diagonal of A is 1: solving with it loses eps/softness² to
     rounding, and iterative refinement recovers that.
     """
-    return problem._replace(softness=jnp.maximum(problem.softness, min_softness(problem.softness.dtype)))
+    return problem.softened(min_softness(problem.softness.dtype))
 
 
 def min_softness(dtype: Any) -> float:

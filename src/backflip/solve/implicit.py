@@ -16,17 +16,16 @@ import numpy as np
 from jax import Array
 
 from backflip.math import keep
-from backflip.solve.equations import regularise
 from backflip.solve.friction import Friction
-from backflip.solve.path import attainable, follow_central_path, polish, with_interior
+from backflip.solve.path import attainable, solve_scaled, with_interior
 from backflip.solve.problem import Problem, scale_problem
-from backflip.solve.rows import Delassus, Rows
-from backflip.solve.sensitivity import mobility_of, physical_problem, soften_rows, tangent
+from backflip.solve.rows import Delassus, Rows, Solution
+from backflip.solve.sensitivity import mobility_of, physical_problem, tangent
 
 ITERATIONS = 16
 """along the central path to a point that is smoother than the solution"""
 
-Solve = Callable[[Rows, Delassus, Array], Array]
+Solve = Callable[[Rows, Delassus, Array], Solution]
 
 
 class Gradient(eqx.Module):
@@ -35,12 +34,9 @@ class Gradient(eqx.Module):
     @abstractmethod
     def differentiate(
         self, solve: Solve, friction: Friction, smoothness: float,
-        rows: Rows, delassus: Delassus, velocity: Array, limit: bool = False,
+        rows: Rows, delassus: Delassus, velocity: Array,
     ) -> Array:  # fmt: skip
-        """solve(rows, delassus, velocity) with derivatives; `smoothness` [J] is that of its solution.
-
-        `limit`: where redundant rows leave the solution open, it is the limit of ever less soft rows' ones.
-        """
+        """The impulses of `solve`, with derivatives; `smoothness` [J] is that of its solution."""
 
 
 class Unrolled(Gradient):
@@ -48,10 +44,10 @@ class Unrolled(Gradient):
 
     def differentiate(
         self, solve: Solve, friction: Friction, smoothness: float,
-        rows: Rows, delassus: Delassus, velocity: Array, limit: bool = False,
+        rows: Rows, delassus: Delassus, velocity: Array,
     ) -> Array:  # fmt: skip
         """Unchanged."""
-        return solve(rows, delassus, velocity)
+        return solve(rows, delassus, velocity).impulse
 
 
 class Implicit(Gradient):
@@ -68,13 +64,15 @@ class Implicit(Gradient):
 
     def differentiate(
         self, solve: Solve, friction: Friction, smoothness: float,
-        rows: Rows, delassus: Delassus, velocity: Array, limit: bool = False,
+        rows: Rows, delassus: Delassus, velocity: Array,
     ) -> Array:  # fmt: skip
         """The impulses of `solve`, as constants with a tangent."""
         fixed = Fixed(*jax.lax.stop_gradient((rows, delassus, velocity)))
-        order, how = rows.layout.bounded_first, How(friction, smoothness, self.smoothness, limit)
-        problem, impulse = physical_problem(rows, delassus, velocity), keep(solve(*fixed))[order]
-        return _solution(how, problem, fixed, impulse)[np.argsort(order)]
+        order, found = rows.layout.bounded_first, solve(*fixed)
+        how = How(friction, smoothness, self.smoothness, found.softness)
+        problem, impulse = physical_problem(rows, delassus, velocity), keep(found.impulse)[order]
+        soft = impulse if found.soft is None else keep(found.soft)[order]
+        return _solution(how, problem, fixed, impulse, soft)[np.argsort(order)]
 
 
 class Fixed(NamedTuple):
@@ -92,7 +90,8 @@ class How(NamedTuple):
     solved: float
     wanted: float | None
     """[J] smoothness of the solution and of the gradient; None: the same"""
-    limit: bool
+    softness: float
+    """of `Solution.soft`; 0: there are no such impulses"""
 
     @property
     def smoothness(self) -> float:
@@ -109,52 +108,33 @@ def check_smoothness(owner: str, smoothness: float | None) -> None:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(how: How, problem: Problem, fixed: Fixed, impulse: Array) -> Array:
+def _solution(how: How, problem: Problem, fixed: Fixed, impulse: Array, soft: Array) -> Array:
     """`impulse` (r,) [N s], as a function of the problem that it solves."""
     return impulse
 
 
 @_solution.defjvp
 def _solution_jvp(how: How, primals: tuple, tangents: tuple) -> tuple:
-    (problem, fixed, impulse), change = primals, tangents[0]
-    solution = _solution(how, problem, fixed, impulse)
-    at = solution if how.smoothness == how.solved else _solve_at(how, fixed)
-    mobility, start = mobility_of(fixed.rows, fixed.delassus), None
+    (problem, fixed, impulse, soft), change = primals, tangents[0]
+    solution = _solution(how, problem, fixed, impulse, soft)
+    mobility, kappa = mobility_of(fixed.rows, fixed.delassus), None
+    at = Solution(solution, soft if how.softness else None, how.softness)
+    if how.smoothness != how.solved:
+        at = _solve_at(how, fixed)
     if how.smoothness:
-        kappa = _attainable(how.smoothness, fixed)
-        return solution, tangent(with_interior(problem), mobility, how.friction, at, kappa, change)
-    if how.limit:
-        soft, soft_change = jax.jvp(soften_rows, (problem,), (change,))
-        start = tangent(soft, mobility, how.friction, _soften(how, fixed, at), None, soft_change)
-    return solution, tangent(problem, mobility, how.friction, at, None, change, start)
+        problem, kappa = with_interior(problem), _attainable(how.smoothness, fixed)
+    return solution, tangent(problem, mobility, how.friction, at, kappa, change)
 
 
-def _solve_at(how: How, fixed: Fixed) -> Array:
+def _solve_at(how: How, fixed: Fixed) -> Solution:
     """Impulses (r,) [N s] where the gradient is taken, in the order of a problem."""
     kappa, scaled = how.smoothness, scale_problem(*fixed, how.smoothness)
     found = solve_scaled(scaled.problem, how.friction, kappa / scaled.energy, ITERATIONS, kappa == 0)
-    return scaled.scale * found
-
-
-def _soften(how: How, fixed: Fixed, impulse: Array) -> Array:
-    """Impulses (r,) [N s] if rows were slightly soft, in the order of a problem."""
-    scaled = scale_problem(*fixed)
-    return scaled.scale * polish(regularise(scaled.problem), how.friction, impulse / scaled.scale)
+    soft = None if found.soft is None else scaled.scale * found.soft
+    return Solution(scaled.scale * found.impulse, soft, found.softness)
 
 
 def _attainable(kappa: float, fixed: Fixed) -> Array:
     """κ [J], but no less than rounding lets the path come to."""
     energy = scale_problem(*fixed, kappa).energy
     return attainable(kappa / energy) * energy
-
-
-def solve_scaled(problem: Problem, friction: Friction, kappa: Array, iterations: int, exact: bool) -> Array:
-    """Impulses (r,) on the central path at κ, or, if `exact`, at its end.
-
-    Where redundant rows leave the end undetermined, it is the limit of the regularised problem's.
-    """
-    if not exact:
-        return follow_central_path(problem, friction, kappa, iterations)
-    soft = regularise(problem)
-    impulse = polish(soft, friction, follow_central_path(soft, friction, kappa, iterations))
-    return polish(problem, friction, impulse)

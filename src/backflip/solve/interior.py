@@ -6,9 +6,10 @@ from jax import Array
 
 from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
-from backflip.solve.implicit import Gradient, Implicit, check_smoothness, solve_scaled
+from backflip.solve.implicit import Gradient, Implicit, check_smoothness
+from backflip.solve.path import solve_scaled
 from backflip.solve.problem import scale_problem
-from backflip.solve.rows import Delassus, Rows
+from backflip.solve.rows import Delassus, Rows, Solution
 from backflip.solve.solver import Solver, check_solver
 
 
@@ -34,11 +35,10 @@ class InteriorPoint(Solver):
         if not rows.layout.rows:
             return jnp.zeros_like(rows.target)
         return self.gradient.differentiate(
-            self._solve, self.friction, self.smoothness, rows, delassus, velocity, limit=True
+            self._solve, self.friction, self.smoothness, rows, delassus, velocity
         )
 
-    def _solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Array:
+    def _solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Solution:
         scaled = scale_problem(rows, delassus, velocity, self.smoothness)
-        kappa = self.smoothness / scaled.energy
-        impulse = solve_scaled(scaled.problem, self.friction, kappa, self.iterations, self.smoothness == 0)
-        return scaled.physical(impulse)
+        kappa, exact = self.smoothness / scaled.energy, self.smoothness == 0
+        return scaled.solution(solve_scaled(scaled.problem, self.friction, kappa, self.iterations, exact))

@@ -15,13 +15,16 @@ from backflip.solve.equations import (
     active_set_point,
     central_point,
     linearise,
+    min_softness,
     newton_solver,
     project,
+    regularise,
     residual,
     right_hand_side,
 )
 from backflip.solve.friction import Friction
 from backflip.solve.problem import Problem
+from backflip.solve.rows import Solution
 
 MIN_WIDTH = 1e-9
 """Smallest μ, and smallest distance between two bounds: an interior point needs an interior"""
@@ -36,6 +39,17 @@ REFINEMENTS = 1
 def attainable(kappa: Array) -> Array:
     """κ, but no smaller than rounding lets the path come to: 2e-12 in float64, 6e-6 in float32."""
     return jnp.maximum(kappa, jnp.finfo(kappa.dtype).eps ** 0.75)
+
+
+def solve_scaled(
+    problem: Problem, friction: Friction, kappa: Array, iterations: int, exact: bool
+) -> Solution:  # fmt: skip
+    """Impulses (r,) on the central path at κ, or, if `exact`, at its end."""
+    if not exact:
+        return Solution(follow_central_path(problem, friction, kappa, iterations))
+    soft = regularise(problem)
+    impulse = polish(soft, friction, follow_central_path(soft, friction, kappa, iterations))
+    return Solution(polish(problem, friction, impulse), impulse, min_softness(impulse.dtype))
 
 
 def follow_central_path(problem: Problem, friction: Friction, kappa: Array, iterations: int) -> Array:

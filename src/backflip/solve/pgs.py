@@ -18,7 +18,7 @@ from backflip.math import gram, smallest
 from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Unrolled
-from backflip.solve.rows import Delassus, Rows
+from backflip.solve.rows import Delassus, Rows, Solution
 from backflip.solve.solver import Solver, check_solver
 
 
@@ -44,7 +44,7 @@ class PGS(Solver):
             return jnp.zeros_like(rows.target)
         return self.gradient.differentiate(self._solve, self.friction, 0.0, rows, delassus, velocity)
 
-    def _solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Array:
+    def _solve(self, rows: Rows, delassus: Delassus, velocity: Array) -> Solution:
         scalars, patches = _prepare(rows, delassus, velocity)
 
         def sweep(at: _Iterate, x: tuple[Array, Array]) -> tuple[_Iterate, None]:
@@ -64,7 +64,7 @@ class PGS(Solver):
         start = _Iterate(initial @ delassus.factor, impulses, impulses)
         momenta = _momentum_schedule(self.sweeps).astype(initial.dtype)
         end, _ = jax.lax.scan(body, start, (momenta, np.arange(self.sweeps) > 0))
-        return jnp.concatenate([x.reshape(-1) for x in end.impulses])
+        return Solution(jnp.concatenate([x.reshape(-1) for x in end.impulses]))
 
 
 class _Iterate(NamedTuple):

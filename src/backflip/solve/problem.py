@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from backflip.solve.rows import Delassus, Rows
+from backflip.solve.rows import Delassus, Rows, Solution
 
 
 class Problem(NamedTuple):
@@ -59,6 +59,10 @@ class Problem(NamedTuple):
         """w (r,)."""
         return self.response(impulse) + self.offset
 
+    def softened(self, softness: float) -> "Problem":
+        """The same with at least this softness in every row."""
+        return self._replace(softness=jnp.maximum(self.softness, softness))
+
     def rescaled(self, size: np.ndarray) -> "Problem":
         """The same problem for impulses divided and velocities multiplied by sizes (r,)."""
         b, k = self.lower.shape[0], self.friction.shape[0]
@@ -86,6 +90,11 @@ class ScaledProblem(NamedTuple):
     def physical(self, impulse: Array) -> Array:
         """Impulses (r,) [N s] in the order of the rows, from dimensionless ones."""
         return (self.scale * impulse)[self.position]
+
+    def solution(self, found: Solution) -> Solution:
+        """`physical` of all that was found."""
+        soft = None if found.soft is None else self.physical(found.soft)
+        return Solution(self.physical(found.impulse), soft, found.softness)
 
     def dimensionless(self, impulse: Array) -> Array:
         """The inverse of `physical`."""

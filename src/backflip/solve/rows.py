@@ -44,6 +44,18 @@ class Delassus(NamedTuple):
         return jnp.sum(jnp.square(self.factor), -1)
 
 
+class Solution(NamedTuple):
+    """What a solver found."""
+
+    impulse: Array
+    """(r,) [N s]"""
+    soft: Array | None = None
+    """(r,) [N s] impulses if every row were softer by `softness`: where redundant rows leave impulses open,
+    they are the limit of ever less soft rows' ones. None: they are an accident of the iterations"""
+    softness: float = 0.0
+    """in parts of a row's own mobility"""
+
+
 def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float) -> tuple[Array, Array]:
     """Softness γ [1/kg] and error rate [1/s] of a spring of `frequency` [Hz] and `damping_ratio`.
 

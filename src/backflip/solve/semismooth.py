@@ -73,8 +73,13 @@ class Law(NamedTuple):
         return jnp.concatenate([response, response_t.reshape(-1, *dw.shape[1:])])
 
 
-def solve_semismooth(problem: Problem, unit: Array, impulse: Array, iterations: int) -> Array:
-    """Impulses (r,) from nearby ones; unit (r,) [m/s] is that of w."""
+def solve_semismooth(
+    problem: Problem, unit: Array, impulse: Array, iterations: int, min_softness: float, last: int = 0
+) -> Array:  # fmt: skip
+    """Impulses (r,) from nearby ones; unit (r,) [m/s] is that of w, `min_softness` that of a last step.
+
+    `last` iterations follow once they are solved.
+    """
     # [m/s] 3e-5 in float32, 1e-13 in float64: the last step ends far below
     tolerance = 120 * float(jnp.finfo(unit.dtype).eps) ** 0.96
     impulse, nothing = project(problem, impulse), project(problem, jnp.zeros_like(impulse))
@@ -93,14 +98,19 @@ def solve_semismooth(problem: Problem, unit: Array, impulse: Array, iterations: 
         return (at.turn < iterations) & (at.best_violation > wanted)
 
     def iterate(at: Iterate) -> Iterate:
-        return _iterate(problem, unit, at)
+        return _iterate(problem, unit, at, min_softness)
 
-    return jax.lax.while_loop(unsolved, iterate, start).best
+    end = jax.lax.while_loop(unsolved, iterate, start)
+    best = end.best
+    for _ in range(last):
+        end = iterate(end._replace(impulse=best, velocity=problem.velocity(best)))
+        best = jnp.where(end.violation < tolerance, end.impulse, best)
+    return best
 
 
-def _iterate(problem: Problem, unit: Array, at: Iterate) -> Iterate:
+def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: float) -> Iterate:
     """One step."""
-    dlam, dw = _newton_step(problem, at)
+    dlam, dw = _newton_step(problem, at, min_softness)
     length, square = _length(problem, at, dlam, dw)
     impulse = project(problem, at.impulse + length * dlam)
     velocity = problem.velocity(impulse)
@@ -112,9 +122,9 @@ def _iterate(problem: Problem, unit: Array, at: Iterate) -> Iterate:
     return Iterate(impulse, velocity, new, violation, stubbornness, *best, at.turn + 1)
 
 
-def _newton_step(problem: Problem, at: Iterate) -> tuple[Array, Array]:
+def _newton_step(problem: Problem, at: Iterate, min_softness: float) -> tuple[Array, Array]:
     """Changes (r,) of λ and w to where every row's law, linear as it is here, holds."""
-    factor, min_softness = problem.factor, float(jnp.finfo(at.impulse.dtype).eps) ** 0.58
+    factor = problem.factor
     softness = jnp.clip(at.stubbornness * SOFTNESS * jnp.sqrt(at.square), min_softness, MAX_SOFTNESS)
     law = linearise(problem, softness, at.impulse, at.velocity)
     dw = factor @ solve_factorised(factorise(_matrix(problem, law)), law.change @ factor)

@@ -15,28 +15,29 @@ e is what the change does to w besides. Iterative refinement with the same facto
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from backflip.math import outer
 from backflip.solve import interval
 from backflip.solve.elimination import factorise, solve_factorised
-from backflip.solve.equations import Iterate, central_point, linearise, min_softness
+from backflip.solve.equations import Iterate, central_point, linearise
 from backflip.solve.friction import Friction
 from backflip.solve.problem import Problem
-from backflip.solve.rows import Delassus, Rows
+from backflip.solve.rows import Delassus, Rows, Solution
 
 REFINEMENTS = 2
 """iterative refinements; a third gains nothing in float32"""
 
 
 def softness_of(dtype: Any) -> float:
-    """ε of held rows, in parts of their own mobility: 1e-4 in float32, 5e-9 in float64.
+    """ε of held rows, in parts of their own mobility: 1e-4 in float32, 1e-6 in float64.
 
     n refinements leave (ε/σ²)ⁿ⁺¹ of an error, σ² the mobility of rows together in parts of their own; a
     smaller ε loses more to rounding.
     """
-    return 0.3 * float(jnp.finfo(dtype).eps) ** 0.5
+    return 4e-3 * float(jnp.finfo(dtype).eps) ** 0.23
 
 
 class Mobility(NamedTuple):
@@ -120,11 +121,13 @@ def point_of(
     return Iterate(impulse, slack, dual, *friction.active_set(bound, tangents, sliding))
 
 
-def answer_of(problem: Problem, mobility: Mobility, friction: Friction, at: Iterate) -> Answer:
-    """At an iterate whose duals are times `mass`, impulses."""
+def answer_of(
+    problem: Problem, mobility: Mobility, friction: Friction, at: Iterate, softness: float
+) -> Answer:  # fmt: skip
+    """At an iterate whose duals are times `mass`, impulses; rows are at least as soft as `softness`."""
     linear = linearise(problem, friction, at)
     mass, mass_t = problem.split(mobility.mass)
-    soft, soft_t = problem.split(jnp.maximum(mobility.mass * problem.softness, softness_of(mass.dtype)))
+    soft, soft_t = problem.split(jnp.maximum(mobility.mass * problem.softness, softness))
     B = linear.C_lam + linear.C_w * soft
     B_t_inverse = _inverse2(linear.C_lam_t + linear.C_w_t * soft_t[:, None, :])
     moves = mobility.tangents
@@ -140,40 +143,53 @@ def _inverse2(A: Array) -> Array:
     return adjugate * (1 / (a * d - b * c))[:, None, None]
 
 
-def soften_rows(problem: Problem) -> Problem:
-    """The same with all rows a little soft, as `newton.regularise` has it."""
+def soften_rows(problem: Problem, softness: float) -> Problem:
+    """The same with all rows at least this soft, in parts of their own mobility."""
     bounded, tangents = problem.split(jnp.sum(jnp.square(problem.factor), -1) + problem.softness)
     A = jnp.concatenate([bounded, jnp.repeat(jnp.sum(tangents, -1), 2)])
-    return problem._replace(softness=jnp.maximum(problem.softness, min_softness(A.dtype) * A))
+    return problem._replace(softness=jnp.maximum(problem.softness, softness * A))
 
 
 def tangent(
-    problem: Problem, mobility: Mobility, friction: Friction, impulse: Array, kappa: Array | None,
-    change: Problem, start: Array | None = None,
+    problem: Problem, mobility: Mobility, friction: Friction, solution: Solution, kappa: Array | None,
+    change: Problem,
 ) -> Array:  # fmt: skip
-    """dλ (r,) at impulses (r,) on the central path at κ [J], or at its end, for a change of the problem.
+    """dλ (r,) of a solution on the central path at κ [J], or at its end, for a change of the problem.
 
-    Linear in the change. Redundant rows leave a part of dλ open: that of `start` stays.
+    Linear in the change. What redundant rows leave open is that of the soft impulses, if there are any.
     """
-    F, at = problem.factor, point_of(problem, mobility, friction, impulse, kappa)
-    answer = answer_of(problem, mobility, friction, at)
-    added = jnp.maximum(softness_of(F.dtype) * mobility.inverse - problem.softness, 0)
+    F, impulse, first = problem.factor, solution.impulse, solution.soft
+    softness = solution.softness or softness_of(F.dtype)
+    soft, soft_change = problem, change
+    if first is None:
+        first = impulse
+    else:
+        soft, soft_change = jax.jvp(lambda x: soften_rows(x, softness), (problem,), (change,))
+    at = point_of(soft, mobility, friction, first, kappa)
+    answer = answer_of(problem, mobility, friction, at, softness)
+    added = jnp.maximum(softness * mobility.inverse - problem.softness, 0)
     eye = jnp.eye(F.shape[1], dtype=F.dtype)
     factors = factorise(eye + F.T @ answer.multiply(problem, F))
     g = _asked_by_bounds(problem, friction, answer, at, change)
-    e = change.factor @ (impulse @ F) + change.softness * impulse + change.offset
-    of_factor = impulse @ change.factor
 
     def solve(uncoupled: Array, X: Array) -> Array:
         """dλ, X besides what it does itself, from dλ without coupling."""
         X = solve_factorised(factors, X + uncoupled @ F)
         return uncoupled - answer.multiply(problem, F @ X)
 
-    dlam = solve(g - answer.multiply(problem, e), of_factor) if start is None else start
+    e, of_factor = _offset_change(soft, soft_change, first), first @ change.factor
+    dlam = solve(g - answer.multiply(problem, e), of_factor)
+    g = _asked_by_bounds(problem, friction, answer, at._replace(impulse=impulse), change)
+    e, of_factor = _offset_change(problem, change, impulse), impulse @ change.factor
     for _ in range(REFINEMENTS):
         dw = F @ (of_factor + dlam @ F) + e - added * dlam
         dlam = dlam + solve(g - dlam - answer.multiply(problem, dw), jnp.zeros_like(of_factor))
     return dlam
+
+
+def _offset_change(problem: Problem, change: Problem, impulse: Array) -> Array:
+    """e (r,): what a change does to w at fixed impulses, besides by d(Fᵀ λ)."""
+    return change.factor @ (impulse @ problem.factor) + change.softness * impulse + change.offset
 
 
 def _asked_by_bounds(

@@ -21,6 +21,7 @@ from backflip import (
     Builder,
     InteriorPoint,
     Model,
+    Newton,
     Scheme,
     Sphere,
     State,
@@ -32,7 +33,11 @@ from backflip import (
 
 DT = 0.01
 """[s]"""
-SCHEMES = {"PGS": Scheme(DT, PGS()), "interior point": Scheme(DT, InteriorPoint())}
+SCHEMES = {
+    "Newton": Scheme(DT, Newton()),
+    "PGS": Scheme(DT, PGS()),
+    "interior point": Scheme(DT, InteriorPoint()),
+}
 """By solver, the default first."""
 DEFAULT = next(iter(SCHEMES))
 STEPS = (1, 10, 100)

@@ -75,7 +75,9 @@ def test_loop_rows_that_say_the_same_twice_have_the_gradient_of_one():
 def with_impulses(x: Floats, impulse):
     """Impulses that somebody has found already, with their derivatives."""
     found = jnp.asarray(impulse, x.velocity.dtype)
-    return Implicit().differentiate(lambda *_: Solution(found), Cone(), 0.0, rows_of(x), Delassus(x.factor), x.velocity)
+    return Implicit().differentiate(
+        lambda *_: Solution(found), Cone(), 0.0, rows_of(x), Delassus(x.factor), x.velocity
+    )
 
 
 def test_a_load_of_1000_on_1_stands_still_in_float32():

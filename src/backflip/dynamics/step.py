@@ -17,7 +17,7 @@ from backflip.dynamics.motion import Motion
 from backflip.dynamics.tree import respond
 from backflip.math import at_most, cross, orthonormal, smallest
 from backflip.model import Model, State, bodies_of, expect_state
-from backflip.solve import PGS, Solver
+from backflip.solve import Newton, Solver
 
 
 def _seconds(dt: Any) -> Any:
@@ -35,7 +35,7 @@ class Scheme(eqx.Module):
     """How time advances: steps of `dt` [s], rows solved by `solver`."""
 
     dt: float = eqx.field(static=True, converter=_seconds)
-    solver: Solver = eqx.field(default_factory=PGS)
+    solver: Solver = eqx.field(default_factory=Newton)
 
     def __check_init__(self):
         is_number = isinstance(self.dt, int | float) and not isinstance(self.dt, bool)

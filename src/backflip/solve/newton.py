@@ -8,9 +8,10 @@ from jax import Array
 from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Implicit
+from backflip.solve.pgs import PGS
 from backflip.solve.problem import scale_problem
 from backflip.solve.rows import Delassus, Rows, Solution
-from backflip.solve.semismooth import solve_semismooth
+from backflip.solve.semismooth import Softening, solve_semismooth
 from backflip.solve.sensitivity import softness_of
 from backflip.solve.solver import Solver, check_solver
 
@@ -18,14 +19,8 @@ NORMAL_SIZE = 0.5
 """of normal impulses, where the diagonal of A is 1: a contact parts where its velocity exceeds its impulse by
 the inverse square of this, as servos that hold their joints make a foot heavier than the diagonal tells"""
 
-
-SHARPEST = 0.01
-"""softness of a last step, in parts of that of slightly soft rows"""
-LAST_ITERATIONS = {4: 0, 8: 2}
-"""on slightly soft rows once they are solved, by the bytes of a number: differences of float64 see how far
-the division of a load among them has converged"""
-STIFFENING = 3
-"""iterations from impulses of slightly soft rows to those of rigid ones, at most"""
+SWEEPS = 20
+"""to start anew where last step's impulses are near no solution"""
 
 
 class Newton(Solver):
@@ -56,11 +51,14 @@ class Newton(Solver):
         size = np.ones(rows.layout.rows, rows.target.dtype)
         size[rows.layout.scalars :][: rows.layout.contacts] = NORMAL_SIZE
         initial, unit = scaled.dimensionless(rows.initial_impulse) / size, scaled.energy / scaled.scale / size
-        softness = softness_of(unit.dtype)
-        problem, soft_problem = (
-            x.rescaled(size) for x in (scaled.problem, scaled.problem.softened(softness))
+        problem, softness = scaled.problem, softness_of(unit.dtype)
+        added = (problem.softened(softness).softness - problem.softness) * size * size
+
+        def sweep() -> Array:
+            found = PGS(SWEEPS, self.friction, warm_start=0.0).solve(rows, delassus, velocity)
+            return scaled.dimensionless(found) / size
+
+        impulse, soft = solve_semismooth(
+            problem.rescaled(size), Softening(softness, added), unit, initial, sweep, self.iterations
         )
-        last = LAST_ITERATIONS[unit.dtype.itemsize]
-        soft = solve_semismooth(soft_problem, unit, initial, self.iterations, SHARPEST * softness, last)
-        impulse = solve_semismooth(problem, unit, soft, STIFFENING, softness)
         return scaled.solution(Solution(impulse * size, soft * size, softness))

@@ -6,6 +6,7 @@ last impulses, makes redundant rows definite and keeps steps short. It shrinks w
 that the solution is that of rigid rows.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -31,6 +32,15 @@ PATIENCE, MOST_TOLERANT = 3, 3.5
 """iterations from which the tolerance grows with their number, and up to how many times"""
 
 
+RESTART = 5
+"""iterations after which impulses that are not near a solution are found anew"""
+SHARPEST = 0.01
+"""softness of a last step on soft rows, in parts of theirs"""
+LAST_ITERATIONS = {4: 0, 8: 2}
+"""on soft rows once they are solved, by the bytes of a number: differences of float64 see how far the
+division of a load among them has converged"""
+
+
 class Iterate(NamedTuple):
     """Between two steps."""
 
@@ -44,10 +54,17 @@ class Iterate(NamedTuple):
     stubbornness: Array
     """factor of the softness, at least 1"""
     best: Array
-    """(r,) impulses with the smallest residual so far"""
+    best_velocity: Array
+    """(r,) λ and w with the smallest residual so far"""
     best_violation: Array
     turn: Array
     """iterations made"""
+    settled: Array
+    """iterations since it was solved"""
+    rigid: Array
+    """whether rows are as rigid as they were given, or still soft"""
+    soft: Array
+    """(r,) best impulses of soft rows"""
 
 
 class Law(NamedTuple):
@@ -73,42 +90,90 @@ class Law(NamedTuple):
         return jnp.concatenate([response, response_t.reshape(-1, *dw.shape[1:])])
 
 
-def solve_semismooth(
-    problem: Problem, unit: Array, impulse: Array, iterations: int, min_softness: float, last: int = 0
-) -> Array:  # fmt: skip
-    """Impulses (r,) from nearby ones; unit (r,) [m/s] is that of w, `min_softness` that of a last step.
+class Softening(NamedTuple):
+    """How soft rows are at first."""
 
-    `last` iterations follow once they are solved.
+    softness: float
+    """in parts of a row's own mobility"""
+    added: Array
+    """(r,) what that adds to the softness of rows"""
+
+
+def solve_semismooth(
+    problem: Problem, softening: Softening, unit: Array, impulse: Array,
+    find_anew: Callable[[], Array], iterations: int,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Impulses (r,) of rigid rows and of soft ones, from nearby ones; unit (r,) [m/s] is that of w.
+
+    First of soft rows, whose solution does not depend on where it began; from there of rigid ones.
     """
-    # [m/s] 3e-5 in float32, 1e-13 in float64: the last step ends far below
-    tolerance = 120 * float(jnp.finfo(unit.dtype).eps) ** 0.96
-    impulse, nothing = project(problem, impulse), project(problem, jnp.zeros_like(impulse))
-    velocity, untouched = problem.velocity(impulse), problem.velocity(nothing)
-    square, violation = _size(residual(problem, impulse, velocity), unit)
-    square_0, violation_0 = _size(residual(problem, nothing, untouched), unit)
-    # what is over, such as an impact, is no start
-    over = violation_0 < violation
-    impulse, velocity = jnp.where(over, nothing, impulse), jnp.where(over, untouched, velocity)
-    square, violation = jnp.where(over, square_0, square), jnp.where(over, violation_0, violation)
-    none = jnp.zeros((), jnp.int32)
-    start = Iterate(impulse, velocity, square, violation, jnp.ones_like(square), impulse, violation, none)
+    soft_problem = problem._replace(softness=problem.softness + softening.added)
+    last = LAST_ITERATIONS[unit.dtype.itemsize]
+
+    def is_solved(at: Iterate) -> Array:
+        return at.best_violation < _tolerance(unit) * jnp.clip(at.turn / PATIENCE, 1, MOST_TOLERANT)
+
+    def next_stage(at: Iterate) -> Iterate:
+        """On to rigid rows where soft ones are solved, or will not be."""
+        settled = at.settled + is_solved(at)
+        stiffens = ~at.rigid & ((settled > last) | (at.turn >= iterations))
+        rigid = _begin(problem, unit, at.best, at.best_velocity - softening.added * at.best)
+        rigid = rigid._replace(rigid=at.rigid | stiffens, soft=at.best)
+        at = at._replace(settled=settled)
+        return jax.tree.map(lambda new, old: jnp.where(stiffens, new, old), rigid, at)
 
     def unsolved(at: Iterate) -> Array:
-        wanted = tolerance * jnp.clip(at.turn / PATIENCE, 1, MOST_TOLERANT).astype(unit.dtype)
-        return (at.turn < iterations) & (at.best_violation > wanted)
+        return ~at.rigid | ((at.turn < iterations) & ~is_solved(at))
 
     def iterate(at: Iterate) -> Iterate:
-        return _iterate(problem, unit, at, min_softness)
+        at = _restart(soft_problem, unit, at, find_anew)
+        softness = jnp.where(at.rigid, problem.softness, soft_problem.softness)
+        min_softness = jnp.where(at.rigid, 1, SHARPEST) * softening.softness
+        return next_stage(_iterate(problem._replace(softness=softness), unit, at, min_softness))
 
+    start = next_stage(_better_start(soft_problem, unit, impulse))
     end = jax.lax.while_loop(unsolved, iterate, start)
-    best = end.best
-    for _ in range(last):
-        end = iterate(end._replace(impulse=best, velocity=problem.velocity(best)))
-        best = jnp.where(end.violation < tolerance, end.impulse, best)
-    return best
+    return end.best, end.soft
 
 
-def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: float) -> Iterate:
+def _tolerance(unit: Array) -> float:
+    """[m/s] 3e-5 in float32, 1e-13 in float64: the last step ends far below."""
+    return 120 * float(jnp.finfo(unit.dtype).eps) ** 0.96
+
+
+def _begin(problem: Problem, unit: Array, impulse: Array, velocity: Array) -> Iterate:
+    square, violation = _size(residual(problem, impulse, velocity), unit)
+    none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return Iterate(
+        impulse, velocity, square, violation, jnp.ones_like(square),
+        impulse, velocity, violation, none, none, no, impulse,
+    )  # fmt: skip
+
+
+def _better_start(problem: Problem, unit: Array, impulse: Array) -> Iterate:
+    """From these impulses, or from none: what is over, such as an impact, is no start."""
+    starts = [project(problem, x) for x in (impulse, jnp.zeros_like(impulse))]
+    last, nothing = (_begin(problem, unit, x, problem.velocity(x)) for x in starts)
+    over = nothing.violation < last.violation
+    return jax.tree.map(lambda a, b: jnp.where(over, a, b), nothing, last)
+
+
+def _restart(problem: Problem, unit: Array, at: Iterate, find_anew: Callable[[], Array]) -> Iterate:
+    """From elsewhere, where RESTART iterations have not solved it: last step's impulses may be near none."""
+
+    def anew(at: tuple) -> tuple:
+        impulse = project(problem, find_anew())
+        velocity = problem.velocity(impulse)
+        return impulse, velocity, *_size(residual(problem, impulse, velocity), unit), jnp.zeros((), bool)
+
+    lost = ~at.rigid & (at.turn == RESTART) & (at.settled == 0)
+    values = at.impulse, at.velocity, at.square, at.violation, lost
+    impulse, velocity, square, violation, _ = jax.lax.while_loop(lambda x: x[-1], anew, values)
+    at = at._replace(stubbornness=jnp.where(lost, 1, at.stubbornness))
+    return at._replace(impulse=impulse, velocity=velocity, square=square, violation=violation)
+
+
+def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: Array) -> Iterate:
     """One step."""
     dlam, dw = _newton_step(problem, at, min_softness)
     length, square = _length(problem, at, dlam, dw)
@@ -117,12 +182,21 @@ def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: float) ->
     new, violation = _size(residual(problem, impulse, velocity), unit)
     factor = jnp.where(square < at.square, STIFFER, SOFTER)
     stubbornness = jnp.clip(at.stubbornness * factor, 1, MOST_STUBBORN)
-    better = violation < at.best_violation
-    best = jnp.where(better, impulse, at.best), jnp.where(better, violation, at.best_violation)
-    return Iterate(impulse, velocity, new, violation, stubbornness, *best, at.turn + 1)
+    better = violation < jnp.maximum(at.best_violation, _tolerance(unit))
+    return at._replace(
+        impulse=impulse,
+        velocity=velocity,
+        square=new,
+        violation=violation,
+        stubbornness=stubbornness,
+        best=jnp.where(better, impulse, at.best),
+        best_velocity=jnp.where(better, velocity, at.best_velocity),
+        best_violation=jnp.where(better, violation, at.best_violation),
+        turn=at.turn + 1,
+    )
 
 
-def _newton_step(problem: Problem, at: Iterate, min_softness: float) -> tuple[Array, Array]:
+def _newton_step(problem: Problem, at: Iterate, min_softness: Array) -> tuple[Array, Array]:
     """Changes (r,) of λ and w to where every row's law, linear as it is here, holds."""
     factor = problem.factor
     softness = jnp.clip(at.stubbornness * SOFTNESS * jnp.sqrt(at.square), min_softness, MAX_SOFTNESS)

@@ -27,7 +27,7 @@ from backflip.experiments.training import (
 NAME = "gait"
 SUMMARY = "a quadruped learns to run, from a sine and a cosine"
 
-SECONDS = 10.0
+SECONDS, SWEEPS = 10.0, 20
 OWN_DT = 0.005
 """[s] at a run feet strike hard: with DT they would sink too far"""
 ROBOTS, UPDATES, RATE = 4, 122, 0.07
@@ -87,7 +87,7 @@ def problem(max_torque: float | None = None, dt: float = DT) -> Problem:
     from backflip.robots import dog
 
     model = dog() if max_torque is None else dog(max_torque=max_torque)
-    return Problem(model, bf.Scheme(dt), bf.rest(model))
+    return Problem(model, bf.Scheme(dt=dt, solver=bf.PGS(sweeps=SWEEPS)), bf.rest(model))
 
 
 def learn(setup: Problem, seed: int, updates: int = UPDATES, **how: Any):

@@ -8,6 +8,7 @@ contacts and starts whose velocities the joints forbid excite it; there it is da
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -80,17 +81,23 @@ def close(mid: MidStep, kick: Kick) -> Motion:
     if not mid.joints:
         return end
     h = mid.dt / 2
-    for i in range(CLOSING_ITERATIONS[end.p.dtype.itemsize]):
+    joints = all_joints(mid.model, mid.bodies, end, jnp.zeros_like(end.w))
+    ringing = _ringing(mid, kick, joints)
+    change = {kind: ringing[kind] - some.error / h for kind, some in joints.items()}
+    back = _respond(mid, kick.loops, {kind: -h * x for kind, x in ringing.items()})
+    kick = kick._replace(shift=kick.shift + back, twist=kick.twist + _respond(mid, kick.loops, change))
+
+    def iterate(twist: Array, _: None) -> tuple[Array, None]:
+        end = _arrive(mid, kick._replace(twist=twist))
         joints = all_joints(mid.model, mid.bodies, end, jnp.zeros_like(end.w))
         change = {kind: -some.error / h for kind, some in joints.items()}
-        if i == 0:
-            ringing = _ringing(mid, kick, joints)
-            change = {kind: change[kind] + ringing[kind] for kind in joints}
-            back = _respond(mid, kick.loops, {kind: -h * x for kind, x in ringing.items()})
-            kick = kick._replace(shift=kick.shift + back)
-        kick = kick._replace(twist=kick.twist + _respond(mid, kick.loops, change))
-        end = _arrive(mid, kick)
-    return end
+        return twist + _respond(mid, kick.loops, change), None
+
+    more = CLOSING_ITERATIONS[end.p.dtype.itemsize] - 1
+    if more:
+        twist, _ = jax.lax.scan(jax.checkpoint(iterate, prevent_cse=False), kick.twist, None, length=more)
+        kick = kick._replace(twist=twist)
+    return _arrive(mid, kick)
 
 
 def _ringing(mid: MidStep, kick: Kick, joints: dict[JointKind, Joints]) -> dict[JointKind, Array]:

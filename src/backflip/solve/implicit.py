@@ -69,7 +69,7 @@ class Implicit(Gradient):
         """The impulses of `solve`, as constants with a tangent."""
         fixed = Fixed(*jax.lax.stop_gradient((rows, delassus, velocity)))
         order, found = rows.layout.bounded_first, solve(*fixed)
-        how = How(friction, smoothness, self.smoothness, found.softness)
+        how = How(friction, smoothness, self.smoothness, found.softness, found.refinements)
         problem, impulse = physical_problem(rows, delassus, velocity), keep(found.impulse)[order]
         soft = impulse if found.soft is None else keep(found.soft)[order]
         return _solution(how, problem, fixed, impulse, soft)[np.argsort(order)]
@@ -92,6 +92,7 @@ class How(NamedTuple):
     """[J] smoothness of the solution and of the gradient; None: the same"""
     softness: float
     """of `Solution.soft`; 0: there are no such impulses"""
+    refinements: int
 
     @property
     def smoothness(self) -> float:
@@ -118,7 +119,7 @@ def _solution_jvp(how: How, primals: tuple, tangents: tuple) -> tuple:
     (problem, fixed, impulse, soft), change = primals, tangents[0]
     solution = _solution(how, problem, fixed, impulse, soft)
     mobility, kappa = mobility_of(fixed.rows, fixed.delassus), None
-    at = Solution(solution, soft if how.softness else None, how.softness)
+    at = Solution(solution, soft if how.softness else None, how.softness, how.refinements)
     if how.smoothness != how.solved:
         at = _solve_at(how, fixed)
     if how.smoothness:
@@ -131,7 +132,7 @@ def _solve_at(how: How, fixed: Fixed) -> Solution:
     kappa, scaled = how.smoothness, scale_problem(*fixed, how.smoothness)
     found = solve_scaled(scaled.problem, how.friction, kappa / scaled.energy, ITERATIONS, kappa == 0)
     soft = None if found.soft is None else scaled.scale * found.soft
-    return Solution(scaled.scale * found.impulse, soft, found.softness)
+    return found._replace(impulse=scaled.scale * found.impulse, soft=soft)
 
 
 def _attainable(kappa: float, fixed: Fixed) -> Array:

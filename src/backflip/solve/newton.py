@@ -11,8 +11,8 @@ from backflip.solve.implicit import Gradient, Implicit
 from backflip.solve.pgs import PGS
 from backflip.solve.problem import scale_problem
 from backflip.solve.rows import Delassus, Rows, Solution
-from backflip.solve.semismooth import Softening, solve_semismooth
-from backflip.solve.sensitivity import softness_of
+from backflip.solve.semismooth import STIFFENING, solve_semismooth
+from backflip.solve.sensitivity import REFINEMENTS, softness_of
 from backflip.solve.solver import Solver, check_solver
 
 NORMAL_SIZE = 0.5
@@ -58,7 +58,6 @@ class Newton(Solver):
             found = PGS(SWEEPS, self.friction, warm_start=0.0).solve(rows, delassus, velocity)
             return scaled.dimensionless(found) / size
 
-        impulse, soft = solve_semismooth(
-            problem.rescaled(size), Softening(softness, added), unit, initial, sweep, self.iterations
-        )
-        return scaled.solution(Solution(impulse * size, soft * size, softness))
+        impulse, soft = solve_semismooth(problem.rescaled(size), added, unit, initial, sweep, self.iterations)
+        refinements = min(STIFFENING[unit.dtype.itemsize], REFINEMENTS)
+        return scaled.solution(Solution(impulse * size, soft * size, softness, refinements))

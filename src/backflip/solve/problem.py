@@ -94,7 +94,7 @@ class ScaledProblem(NamedTuple):
     def solution(self, found: Solution) -> Solution:
         """`physical` of all that was found."""
         soft = None if found.soft is None else self.physical(found.soft)
-        return Solution(self.physical(found.impulse), soft, found.softness)
+        return found._replace(impulse=self.physical(found.impulse), soft=soft)
 
     def dimensionless(self, impulse: Array) -> Array:
         """The inverse of `physical`."""

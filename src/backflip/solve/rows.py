@@ -54,6 +54,8 @@ class Solution(NamedTuple):
     they are the limit of ever less soft rows' ones. None: they are an accident of the iterations"""
     softness: float = 0.0
     """in parts of a row's own mobility"""
+    refinements: int = 0
+    """steps from `soft` to `impulse`, each centred on the last; 0: as many as it takes"""
 
 
 def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float) -> tuple[Array, Array]:

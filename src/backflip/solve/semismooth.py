@@ -36,7 +36,10 @@ RESTART = 5
 """iterations after which impulses that are not near a solution are found anew"""
 SHARPEST = 0.01
 """softness of a last step on soft rows, in parts of theirs"""
-LAST_ITERATIONS = {4: 0, 8: 2}
+STIFFENING = {4: 24, 8: 1}
+"""iterations from soft rows to rigid ones, at most, by the bytes of a number. In float64 one leaves the
+square of what soft rows leave; more would wedge feet against each other, by rows that are nearly redundant"""
+LAST_ITERATIONS = {4: 0, 8: 3}
 """on soft rows once they are solved, by the bytes of a number: differences of float64 see how far the
 division of a load among them has converged"""
 
@@ -90,25 +93,17 @@ class Law(NamedTuple):
         return jnp.concatenate([response, response_t.reshape(-1, *dw.shape[1:])])
 
 
-class Softening(NamedTuple):
-    """How soft rows are at first."""
-
-    softness: float
-    """in parts of a row's own mobility"""
-    added: Array
-    """(r,) what that adds to the softness of rows"""
-
-
 def solve_semismooth(
-    problem: Problem, softening: Softening, unit: Array, impulse: Array,
+    problem: Problem, softening: Array, unit: Array, impulse: Array,
     find_anew: Callable[[], Array], iterations: int,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Impulses (r,) of rigid rows and of soft ones, from nearby ones; unit (r,) [m/s] is that of w.
 
-    First of soft rows, whose solution does not depend on where it began; from there of rigid ones.
+    First of rows softer by `softening` (r,), whose solution does not depend on where it began; from there of
+    rigid ones.
     """
-    soft_problem = problem._replace(softness=problem.softness + softening.added)
-    last = LAST_ITERATIONS[unit.dtype.itemsize]
+    soft_problem = problem._replace(softness=problem.softness + softening)
+    last, stiffening = (x[unit.dtype.itemsize] for x in (LAST_ITERATIONS, STIFFENING))
 
     def is_solved(at: Iterate) -> Array:
         return at.best_violation < _tolerance(unit) * jnp.clip(at.turn / PATIENCE, 1, MOST_TOLERANT)
@@ -117,18 +112,20 @@ def solve_semismooth(
         """On to rigid rows where soft ones are solved, or will not be."""
         settled = at.settled + is_solved(at)
         stiffens = ~at.rigid & ((settled > last) | (at.turn >= iterations))
-        rigid = _begin(problem, unit, at.best, at.best_velocity - softening.added * at.best)
-        rigid = rigid._replace(rigid=at.rigid | stiffens, soft=at.best)
+        rigid = _begin(problem, unit, at.best, at.best_velocity - softening * at.best)
+        # a single step is the gradient's too, and as soft as the rows were
+        stubbornness = jnp.full_like(at.stubbornness, stiffening > 1)
+        rigid = rigid._replace(rigid=at.rigid | stiffens, soft=at.best, stubbornness=stubbornness)
         at = at._replace(settled=settled)
         return jax.tree.map(lambda new, old: jnp.where(stiffens, new, old), rigid, at)
 
     def unsolved(at: Iterate) -> Array:
-        return ~at.rigid | ((at.turn < iterations) & ~is_solved(at))
+        return ~at.rigid | ((at.turn < stiffening) & ~is_solved(at))
 
     def iterate(at: Iterate) -> Iterate:
         at = _restart(soft_problem, unit, at, find_anew)
         softness = jnp.where(at.rigid, problem.softness, soft_problem.softness)
-        min_softness = jnp.where(at.rigid, 1, SHARPEST) * softening.softness
+        min_softness = jnp.where(at.rigid, 1, SHARPEST) * softening
         return next_stage(_iterate(problem._replace(softness=softness), unit, at, min_softness))
 
     start = next_stage(_better_start(soft_problem, unit, impulse))
@@ -174,7 +171,7 @@ def _restart(problem: Problem, unit: Array, at: Iterate, find_anew: Callable[[],
 
 
 def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: Array) -> Iterate:
-    """One step."""
+    """One step; min_softness (r,)."""
     dlam, dw = _newton_step(problem, at, min_softness)
     length, square = _length(problem, at, dlam, dw)
     impulse = project(problem, at.impulse + length * dlam)

@@ -2,8 +2,8 @@
 
 A row is free, with w = 0, or at a bound; a contact sticks, slides or is apart. λ − w tells which (Alart and
 Curnier 1991). Friction follows the normal impulse, so the matrix is not symmetric. A softness, centred on the
-last impulses, makes redundant rows definite and keeps steps short. It shrinks with what is left to solve, so
-that the solution is that of rigid rows.
+last impulses, keeps steps short and shrinks with what is left to solve. Rows are slightly soft at first, so
+that redundant ones have one solution, and rigid from there on.
 """
 
 from collections.abc import Callable
@@ -30,8 +30,6 @@ MOST_STUBBORN = 1e6
 """the largest product of these factors"""
 PATIENCE, MOST_TOLERANT = 3, 3.5
 """iterations from which the tolerance grows with their number, and up to how many times"""
-
-
 RESTART = 5
 """iterations after which impulses that are not near a solution are found anew"""
 SHARPEST = 0.01
@@ -103,7 +101,7 @@ def solve_semismooth(
     rigid ones.
     """
     soft_problem = problem._replace(softness=problem.softness + softening)
-    last, stiffening = (x[unit.dtype.itemsize] for x in (LAST_ITERATIONS, STIFFENING))
+    last, stiffening = (min(iterations, x[unit.dtype.itemsize]) for x in (LAST_ITERATIONS, STIFFENING))
 
     def is_solved(at: Iterate) -> Array:
         return at.best_violation < _tolerance(unit) * jnp.clip(at.turn / PATIENCE, 1, MOST_TOLERANT)

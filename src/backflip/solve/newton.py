@@ -26,7 +26,8 @@ SWEEPS = 20
 class Newton(Solver):
     """Newton's method on Coulomb's law, as many iterations as it takes, at most `iterations`.
 
-    As many on slightly soft rows, which decide how redundant contacts share a load, and then on rigid ones. It
+    As many on slightly soft rows, which decide how redundant contacts share a load, and then on rigid ones.
+    It
     starts from the last step's impulses; the best iterate is its result. Large mass ratios and redundant
     contacts cost it little. Of robots that are stepped together, the one whose rows are hardest to solve
     decides how long a step takes: fewer iterations bound that, and leave more steps unsolved.

@@ -69,9 +69,9 @@ class Implicit(Gradient):
         """The impulses of `solve`, as constants with a tangent."""
         fixed = Fixed(*jax.lax.stop_gradient((rows, delassus, velocity)))
         order, found = rows.layout.bounded_first, solve(*fixed)
-        how = How(friction, smoothness, self.smoothness, found.softness, found.refinements)
+        how = How(friction, smoothness, self.smoothness, found.softness)
         problem, impulse = physical_problem(rows, delassus, velocity), keep(found.impulse)[order]
-        soft = impulse if found.soft is None else keep(found.soft)[order]
+        soft = tuple(keep(x)[order] for x in found.soft)
         return _solution(how, problem, fixed, impulse, soft)[np.argsort(order)]
 
 
@@ -92,7 +92,6 @@ class How(NamedTuple):
     """[J] smoothness of the solution and of the gradient; None: the same"""
     softness: float
     """of `Solution.soft`; 0: there are no such impulses"""
-    refinements: int
 
     @property
     def smoothness(self) -> float:
@@ -109,7 +108,7 @@ def check_smoothness(owner: str, smoothness: float | None) -> None:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(how: How, problem: Problem, fixed: Fixed, impulse: Array, soft: Array) -> Array:
+def _solution(how: How, problem: Problem, fixed: Fixed, impulse: Array, soft: tuple[Array, ...]) -> Array:
     """`impulse` (r,) [N s], as a function of the problem that it solves."""
     return impulse
 
@@ -119,7 +118,7 @@ def _solution_jvp(how: How, primals: tuple, tangents: tuple) -> tuple:
     (problem, fixed, impulse, soft), change = primals, tangents[0]
     solution = _solution(how, problem, fixed, impulse, soft)
     mobility, kappa = mobility_of(fixed.rows, fixed.delassus), None
-    at = Solution(solution, soft if how.softness else None, how.softness, how.refinements)
+    at = Solution(solution, soft, how.softness)
     if how.smoothness != how.solved:
         at = _solve_at(how, fixed)
     if how.smoothness:
@@ -131,7 +130,7 @@ def _solve_at(how: How, fixed: Fixed) -> Solution:
     """Impulses (r,) [N s] where the gradient is taken, in the order of a problem."""
     kappa, scaled = how.smoothness, scale_problem(*fixed, how.smoothness)
     found = solve_scaled(scaled.problem, how.friction, kappa / scaled.energy, ITERATIONS, kappa == 0)
-    soft = None if found.soft is None else scaled.scale * found.soft
+    soft = tuple(scaled.scale * x for x in found.soft)
     return found._replace(impulse=scaled.scale * found.impulse, soft=soft)
 
 

@@ -11,8 +11,8 @@ from backflip.solve.implicit import Gradient, Implicit
 from backflip.solve.pgs import PGS
 from backflip.solve.problem import scale_problem
 from backflip.solve.rows import Delassus, Rows, Solution
-from backflip.solve.semismooth import STIFFENING, solve_semismooth
-from backflip.solve.sensitivity import REFINEMENTS, softness_of
+from backflip.solve.semismooth import solve_semismooth
+from backflip.solve.sensitivity import softness_of
 from backflip.solve.solver import Solver, check_solver
 
 NORMAL_SIZE = 0.5
@@ -60,6 +60,6 @@ class Newton(Solver):
             found = PGS(SWEEPS, self.friction, warm_start=0.0).solve(rows, delassus, velocity)
             return scaled.dimensionless(found) / size
 
-        impulse, soft = solve_semismooth(problem.rescaled(size), added, unit, initial, sweep, self.iterations)
-        refinements = min(STIFFENING[unit.dtype.itemsize], REFINEMENTS)
-        return scaled.solution(Solution(impulse * size, soft * size, softness, refinements))
+        found = solve_semismooth(problem.rescaled(size), added, unit, initial, sweep, self.iterations)
+        *soft, impulse = (x * size for x in found)
+        return scaled.solution(Solution(impulse, tuple(soft), softness))

@@ -49,7 +49,7 @@ def solve_scaled(
         return Solution(follow_central_path(problem, friction, kappa, iterations))
     soft = regularise(problem)
     impulse = polish(soft, friction, follow_central_path(soft, friction, kappa, iterations))
-    return Solution(polish(problem, friction, impulse), impulse, min_softness(impulse.dtype))
+    return Solution(polish(problem, friction, impulse), (impulse,), min_softness(impulse.dtype))
 
 
 def follow_central_path(problem: Problem, friction: Friction, kappa: Array, iterations: int) -> Array:

@@ -93,7 +93,7 @@ class ScaledProblem(NamedTuple):
 
     def solution(self, found: Solution) -> Solution:
         """`physical` of all that was found."""
-        soft = None if found.soft is None else self.physical(found.soft)
+        soft = tuple(self.physical(x) for x in found.soft)
         return found._replace(impulse=self.physical(found.impulse), soft=soft)
 
     def dimensionless(self, impulse: Array) -> Array:

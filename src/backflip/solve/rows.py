@@ -49,13 +49,12 @@ class Solution(NamedTuple):
 
     impulse: Array
     """(r,) [N s]"""
-    soft: Array | None = None
-    """(r,) [N s] impulses if every row were softer by `softness`: where redundant rows leave impulses open,
-    they are the limit of ever less soft rows' ones. None: they are an accident of the iterations"""
+    soft: tuple[Array, ...] = ()
+    """(r,) [N s] impulses if every row were softer by `softness`, and after each step from there to rigid
+    rows, but for the last: what redundant rows leave open is that of slightly soft ones. Empty: it is an
+    accident of the iterations"""
     softness: float = 0.0
     """in parts of a row's own mobility"""
-    refinements: int = 0
-    """steps from `soft` to `impulse`, each centred on the last; 0: as many as it takes"""
 
 
 def soften(frequency: Array, damping_ratio: Array, A_diagonal: Array, dt: float) -> tuple[Array, Array]:

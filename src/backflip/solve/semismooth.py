@@ -34,9 +34,9 @@ RESTART = 5
 """iterations after which impulses that are not near a solution are found anew"""
 SHARPEST = 0.01
 """softness of a last step on soft rows, in parts of theirs"""
-STIFFENING = {4: 24, 8: 1}
-"""iterations from soft rows to rigid ones, at most, by the bytes of a number. In float64 one leaves the
-square of what soft rows leave; more would wedge feet against each other, by rows that are nearly redundant"""
+STIFFENING = {4: 0, 8: 2}
+"""steps from soft rows to rigid ones, by the bytes of a number; 0: as many as it takes. In float64 the
+gradient goes the same steps. More would wedge feet against each other, by rows that are nearly redundant"""
 LAST_ITERATIONS = {4: 0, 8: 3}
 """on soft rows once they are solved, by the bytes of a number: differences of float64 see how far the
 division of a load among them has converged"""
@@ -94,14 +94,14 @@ class Law(NamedTuple):
 def solve_semismooth(
     problem: Problem, softening: Array, unit: Array, impulse: Array,
     find_anew: Callable[[], Array], iterations: int,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Impulses (r,) of rigid rows and of soft ones, from nearby ones; unit (r,) [m/s] is that of w.
+) -> list[Array]:  # fmt: skip
+    """Impulses (r,) of soft rows and after steps from there to rigid ones; unit (r,) [m/s] is that of w.
 
-    First of rows softer by `softening` (r,), whose solution does not depend on where it began; from there of
+    From nearby ones. First of rows softer by `softening` (r,), whose solution does not depend on where it began; from there of
     rigid ones.
     """
     soft_problem = problem._replace(softness=problem.softness + softening)
-    last, stiffening = (min(iterations, x[unit.dtype.itemsize]) for x in (LAST_ITERATIONS, STIFFENING))
+    last, stiffening = (x[unit.dtype.itemsize] for x in (LAST_ITERATIONS, STIFFENING))
 
     def is_solved(at: Iterate) -> Array:
         return at.best_violation < _tolerance(unit) * jnp.clip(at.turn / PATIENCE, 1, MOST_TOLERANT)
@@ -111,14 +111,12 @@ def solve_semismooth(
         settled = at.settled + is_solved(at)
         stiffens = ~at.rigid & ((settled > last) | (at.turn >= iterations))
         rigid = _begin(problem, unit, at.best, at.best_velocity - softening * at.best)
-        # a single step is the gradient's too, and as soft as the rows were
-        stubbornness = jnp.full_like(at.stubbornness, stiffening > 1)
-        rigid = rigid._replace(rigid=at.rigid | stiffens, soft=at.best, stubbornness=stubbornness)
+        rigid = rigid._replace(rigid=at.rigid | stiffens, soft=at.best)
         at = at._replace(settled=settled)
         return jax.tree.map(lambda new, old: jnp.where(stiffens, new, old), rigid, at)
 
     def unsolved(at: Iterate) -> Array:
-        return ~at.rigid | ((at.turn < stiffening) & ~is_solved(at))
+        return ~at.rigid | ((at.turn < (0 if stiffening else iterations)) & ~is_solved(at))
 
     def iterate(at: Iterate) -> Iterate:
         at = _restart(soft_problem, unit, at, find_anew)
@@ -128,7 +126,12 @@ def solve_semismooth(
 
     start = next_stage(_better_start(soft_problem, unit, impulse))
     end = jax.lax.while_loop(unsolved, iterate, start)
-    return end.best, end.soft
+    found = [end.soft] if stiffening else [end.soft, end.best]
+    for _ in range(stiffening):
+        # as soft as rows were: what is left to solve does not count
+        end = _iterate(problem, unit, end._replace(stubbornness=jnp.zeros_like(end.square)), softening)
+        found.append(end.impulse)
+    return found
 
 
 def _tolerance(unit: Array) -> float:

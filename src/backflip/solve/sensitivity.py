@@ -13,6 +13,7 @@ so D is not symmetric. With A = F Fᵀ and X = d(Fᵀ λ), of the size of the fr
 e is what the change does to w besides. Iterative refinement with the same factors makes held rows rigid.
 """
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -28,7 +29,7 @@ from backflip.solve.problem import Problem
 from backflip.solve.rows import Delassus, Rows, Solution
 
 REFINEMENTS = 2
-"""iterative refinements, unless a solution says how many; a third gains nothing in float32"""
+"""iterative refinements, at least; a third gains nothing in float32"""
 
 
 def softness_of(dtype: Any) -> float:
@@ -158,12 +159,11 @@ def tangent(
 
     Linear in the change. What redundant rows leave open is that of the soft impulses, if there are any.
     """
-    F, impulse, first = problem.factor, solution.impulse, solution.soft
+    F, impulse = problem.factor, solution.impulse
+    first, *steps = (*solution.soft, impulse)
     softness = solution.softness or softness_of(F.dtype)
     soft, soft_change = problem, change
-    if first is None:
-        first = impulse
-    else:
+    if solution.soft:
         soft, soft_change = jax.jvp(lambda x: soften_rows(x, softness), (problem,), (change,))
     at = point_of(soft, mobility, friction, first, kappa)
     answer = rigid = answer_of(problem, mobility, friction, at, softness)
@@ -179,13 +179,15 @@ def tangent(
 
     e, of_factor = _offset_change(soft, soft_change, first), first @ change.factor
     dlam = solve(g - answer.multiply(problem, e), of_factor)
-    if solution.soft is not None:
+    if solution.soft:
         at = point_of(problem, mobility, friction, impulse, kappa)
         rigid = answer_of(problem, mobility, friction, at, softness)
         g = _asked_by_bounds(problem, friction, rigid, at, change)
-    e, of_factor = _offset_change(problem, change, impulse), impulse @ change.factor
-    e = e + (soft_change.softness - change.softness) * (impulse - first)
-    for _ in range(solution.refinements or REFINEMENTS):
+    steps += [impulse] * (REFINEMENTS - len(steps))
+    for last, after in pairwise([first, *steps]):
+        # the softness of a step is centred on the impulses before it
+        e = _offset_change(problem, change, after) + (soft_change.softness - change.softness) * (after - last)
+        of_factor = after @ change.factor
         dw = F @ (of_factor + dlam @ F) + e - added * dlam
         dlam = dlam + solve(g - dlam - rigid.multiply(problem, dw), jnp.zeros_like(of_factor))
     return dlam

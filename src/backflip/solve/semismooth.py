@@ -34,7 +34,7 @@ RESTART = 5
 """iterations after which impulses that are not near a solution are found anew"""
 SHARPEST = 0.01
 """softness of a last step on soft rows, in parts of theirs"""
-STIFFENING = {4: 0, 8: 2}
+STIFFENING = {4: 0, 8: 3}
 """steps from soft rows to rigid ones, by the bytes of a number; 0: as many as it takes. In float64 the
 gradient goes the same steps. More would wedge feet against each other, by rows that are nearly redundant"""
 LAST_ITERATIONS = {4: 0, 8: 3}
@@ -97,8 +97,8 @@ def solve_semismooth(
 ) -> list[Array]:  # fmt: skip
     """Impulses (r,) of soft rows and after steps from there to rigid ones; unit (r,) [m/s] is that of w.
 
-    From nearby ones. First of rows softer by `softening` (r,), whose solution does not depend on where it began; from there of
-    rigid ones.
+    From nearby ones. First of rows softer by `softening` (r,), whose solution does not depend on where it
+    began; from there of rigid ones.
     """
     soft_problem = problem._replace(softness=problem.softness + softening)
     last, stiffening = (x[unit.dtype.itemsize] for x in (LAST_ITERATIONS, STIFFENING))
@@ -128,8 +128,7 @@ def solve_semismooth(
     end = jax.lax.while_loop(unsolved, iterate, start)
     found = [end.soft] if stiffening else [end.soft, end.best]
     for _ in range(stiffening):
-        # as soft as rows were: what is left to solve does not count
-        end = _iterate(problem, unit, end._replace(stubbornness=jnp.zeros_like(end.square)), softening)
+        end = _iterate(problem, unit, end, softening)
         found.append(end.impulse)
     return found
 

@@ -79,11 +79,12 @@ def test_a_process_that_fails_says_why_and_the_others_go_on(book):
 def test_beside_every_speed_stands_how_well_steps_were_solved():
     found = {
         (engine, what): prepare(Job(engine, what, "quadruped", 1, 30))()[0]
-        for engine in ("lanes", "mujoco")
+        for engine in ("lanes", "newton", "mujoco")
         for what in ACCURACY
     }
     assert all(np.isfinite(x) and x >= 0 for x in found.values())
     assert found["lanes", "overlap"] < 1e-3 and found["lanes", "slip"] < 0.1
+    assert found["newton", "residual"] < 1e-4 and found["newton", "slip"] < 0.1
     assert found["mujoco", "overlap"] < 1e-2 and found["mujoco", "slip"] < 0.1
     [row, *_] = report.speeds(report.Findings(made_up(FULL)), FULL)
     assert [row[what] for what in ACCURACY] == [1e-5] * 3
@@ -95,10 +96,10 @@ def test_only_standing_feet_slip():
 
 
 def made_up(size) -> dict:
-    """A book in which every job has figures: lanes takes 1 µs a step, the others a thousand times more."""
+    """A book in which every job has figures: lanes takes 1 µs a step, Newton half, others a thousand."""
     measurements = {}
     for job in (job for race in plan(size) for job in race):
-        slow = 1.0 if job.engine == "lanes" else 1000.0
+        slow = {"lanes": 1.0, "newton": 0.5}.get(job.engine, 1000.0)
         links = int(job.robot.split()[1]) if job.robot.startswith("chain") else 1
         each = 1e-6 * slow * links / job.cores * (2 if job.derives else 1)
         once = {"cold": 5.0, "warm": 2.0, "drift": 1e-4, "memory": 1e6 * job.steps**0.5}

@@ -5,6 +5,7 @@ import pytest
 
 from backflip.experiments.certificates.gradients import (
     CASES,
+    DIFFERENCES,
     TOLERANCE,
     Case,
     compare,
@@ -30,7 +31,7 @@ def test_both_modes_agree_with_differences_by_interior_point() -> None:
 
 def test_plateau_finds_the_slope_between_events_and_rounding() -> None:
     # |x − 1e-4| + x³ at 0 has slope −1: a step of 1e-3 straddles the kink
-    x = np.array([1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
+    x = np.array(DIFFERENCES)
 
     def f(x: np.ndarray) -> np.ndarray:
         return np.abs(x - 1e-4) + x**3

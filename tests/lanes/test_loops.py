@@ -98,7 +98,9 @@ def test_long_bodies_of_loops_are_cut_and_still_turn(monkeypatch) -> None:
 
     x, most = jnp.linspace(-1, 1, 21 * 40).reshape(21, 40), jnp.arange(21) % 5 + jnp.arange(21) // 8
     closed = jax.make_jaxpr(fn)(x[0], most[0])
-    driver = kernel_ir(closed, (False, False), True, 8, 1)[0].text.partition("@run(")[2].partition("\n}")[0]
+    driver = (
+        kernel_ir(closed, (False, False), True, 8, 1)[0].text.partition("@stage0(")[2].partition("\n}")[0]
+    )
     assert driver.count("phi") == 1 and driver.count("br i1") == 2
     got, want = (jax.jit(jax.vmap(f))(x, most) for f in (lanes.compile(fn), fn))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), got, want)

@@ -4,13 +4,14 @@ What is inside is translated by `inline`, an argument: translation calls this, a
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from backflip.lanes.cost import becomes_loop
-from backflip.lanes.emit import Element, Emitter, Slot, Value, kind_of, known
+from backflip.lanes.emit import Element, Emitter, Slot, Value, kind_of, known, size_of
 from backflip.lanes.logic import choose, logic, select
 from backflip.lanes.structure import Array, array_of, scalar
 
@@ -76,6 +77,10 @@ class _Areas:
             arrays.append(array_of((Slot(place, k) for k in range(prod(shape))), shape))
         return arrays
 
+    def sizes(self) -> dict[str, int]:
+        """[bytes] of an element, by area."""
+        return {where: size_of(kind) for where, kind in zip(self.where, self.kinds, strict=True)}
+
     def _turn(self, i: int, turn: str | None) -> str:
         if turn is None:
             return self.where[i]
@@ -116,23 +121,60 @@ def _in_memory(e: Emitter, arrays: list[Array], avals: list[Any]) -> list[Array]
 
 def while_(inline: Inline, e: Emitter, eqn: Any, arrays: list[Array]) -> list[Array]:
     """Turns until no lane wants another; a lane that is done stays as it is."""
-    p = eqn.params
-    nc, nb = p["cond_nconsts"], p["body_nconsts"]
-    test, body = p["cond_jaxpr"], p["body_jaxpr"]
-    outside = _in_memory(e, arrays[: nc + nb], [v.aval for v in eqn.invars[: nc + nb]])
-    state = _Areas(e, [v.aval for v in eqn.invars[nc + nb :]])
-    state.put(arrays[nc + nb :])
-    n = e.begin_while()
-    now = state.slots()
-    (wants,) = inline(e, test, [*outside[:nc], *now])
-    active = logic("and", e, "i1", False, wants.item(), e.active)
-    e.test_while(n, active)
-    before, e.active = e.active, active
-    results = inline(e, body, [*outside[nc:], *now])
+    outside = eqn.params["cond_nconsts"] + eqn.params["body_nconsts"]
+    avals = [v.aval for v in eqn.invars]
+    state = _Areas(e, avals[outside:])
+    state.put(arrays[outside:])
+    if e.lanes > 1 and e.outermost:
+        fixed, areas = _by_lane(e, arrays[:outside], avals[:outside])
+        with e.stages(areas, state.sizes()):
+            _turn(inline, e, eqn, fixed, state, e.test_stage)
+    else:
+        fixed = _in_memory(e, arrays[:outside], avals[:outside])
+        n = e.begin_while()
+        _turn(inline, e, eqn, fixed, state, partial(e.test_while, n))
+        e.end_while(n)
+    return state.slots()
+
+
+def _turn(
+    inline: Inline, e: Emitter, eqn: Any, outside: list[Array], state: _Areas, test: Callable[[Element], None]
+) -> None:
+    """The test of a while loop, told to `test`, and one turn of those that want it."""
+    p, now, before = eqn.params, state.slots(), e.active
+    (wants,) = inline(e, p["cond_jaxpr"], [*outside[: p["cond_nconsts"]], *now])
+    active = logic("and", e, "i1", False, wants.item(), before)
+    test(active)
+    e.active = active
+    results = inline(e, p["body_jaxpr"], [*outside[p["cond_nconsts"] :], *now])
     e.active = before
     state.put(_merge(e, state.kinds, active, now, results))
-    e.end_while(n)
-    return state.slots()
+
+
+def _by_lane(e: Emitter, arrays: list[Array], avals: list[Any]) -> tuple[list[Array], dict[str, int]]:
+    """The same arrays; what differs by lane in areas of its own, each value once."""
+    values: dict[str, dict[Any, Element]] = {}
+    for x, aval in zip(arrays, avals, strict=True):
+        values.setdefault(kind_of(aval.dtype), {}).update((_key(i), i) for i in x.flat if _varies(i))
+    areas = {kind: e.area(len(of), kind) for kind, of in values.items()}
+    slots: dict[Any, Element] = {}
+    for kind, of in values.items():
+        for index, (key, x) in enumerate(of.items()):
+            e.store(x, areas[kind], index, kind)
+            slots[kind, key] = Slot(areas[kind], index)
+    held = [
+        array_of((slots[kind_of(aval.dtype), _key(i)] if _varies(i) else i for i in x.flat), x.shape)
+        for x, aval in zip(arrays, avals, strict=True)
+    ]
+    return held, {area: size_of(kind) for kind, area in areas.items()}
+
+
+def _varies(x: Element) -> bool:
+    return isinstance(x, Value) and not (isinstance(x, Slot) and x.shared)
+
+
+def _key(x: Element) -> Any:
+    return (x.where, x.index) if isinstance(x, Slot) else x.name
 
 
 def _merge(e: Emitter, kinds: list[str], where: Element, old: list[Array], new: list[Array]) -> list[Array]:

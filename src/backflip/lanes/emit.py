@@ -6,8 +6,9 @@ LLVM's name of a scalar: float, double, i1, i32, ...
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,6 +67,16 @@ def known(*elements: Element) -> bool:
     return True
 
 
+class Regrouped(NamedTuple):
+    """A while loop in stages of its own: between its turns lanes may change places (see `regroup`)."""
+
+    fixed: dict[str, int]
+    carried: dict[str, int]
+    """areas with what it reads, and with its state, and the bytes of an element"""
+    wanting: str
+    """port: which lanes want another turn, a bit each"""
+
+
 class Emitter:
     """Lines of one kernel in the making."""
 
@@ -77,6 +88,7 @@ class Emitter:
         self.declared: set[str] = set()
         self.defined: dict[str, str] = {}
         self.active: Element = True
+        self.regrouped: list[Regrouped] = []
         self._count = 0
         self._done: list[dict[str, Value]] = [{}]
 
@@ -180,6 +192,30 @@ class Emitter:
         self._done.pop()
         self.line(f"br label %loop{n}")
         self.line(f"done{n}:")
+
+    @property
+    def outermost(self) -> bool:
+        """Whether no loop or branch is open."""
+        return len(self._done) == 1 and self.active is True
+
+    @contextmanager
+    def stages(self, fixed: dict[str, int], carried: dict[str, int]) -> Iterator[None]:
+        """A while loop whose test and body are stages of the kernel; they know nothing from before."""
+        n = len(self.regrouped)
+        self.regrouped.append(Regrouped(fixed, carried, f"%wanting{n}"))
+        self.line(f"stage{3 * n + 1}:")
+        before, self._done = self._done, [{}, {}]
+        yield
+        self._done = before
+        self.line(f"stage{3 * n + 3}:")
+
+    def test_stage(self, active: Element) -> None:
+        """The end of the test."""
+        n, bits = len(self.regrouped) - 1, f"i{self.lanes}"
+        mask = self.do(f"bitcast {self.vector('i1')} {self.text(active, 'i1')} to {bits}")
+        wide = self.do(f"zext {bits} {mask.name} to i64")
+        self.line(f"store i64 {wide.name}, ptr {self.regrouped[n].wanting}, align 8")
+        self.line(f"stage{3 * n + 2}:")
 
     # --- memory -----------------------------------------------------------------------------------
 

@@ -41,7 +41,15 @@ LIBRARY = "\ndeclare ptr @malloc(i64)\ndeclare void @free(ptr)\ndeclare i32 @sch
 
 
 def handler_ir(
-    name: str, block: str, inputs: int, outputs: int, batched: bool, lanes: int, *, threads: int | None = None
+    name: str,
+    block: str,
+    inputs: int,
+    outputs: int,
+    batched: bool,
+    lanes: int,
+    *,
+    threads: int | None = None,
+    group: int = 1,
 ) -> str:
     """IR text of the handler `name`, which has `block` compute all robots of a call.
 
@@ -52,7 +60,7 @@ def handler_ir(
     if min(outputs, lanes, 1 if threads is None else threads) < 1:
         raise ValueError(f'handler "{name}": outputs, lanes and threads must be 1 or more')
     parts = [_handler(name), _execute(name, block, inputs, outputs, batched), _collect(name, inputs, outputs)]
-    parts += [_divide(name, inputs + outputs, lanes), _crew(name, lanes, threads), _invite(name)]
+    parts += [_divide(name, inputs + outputs, lanes, group), _crew(name, lanes, threads), _invite(name)]
     return "\n".join([*parts, _help(name, block, inputs), _release(name), _ask(name), LIBRARY])
 
 
@@ -75,6 +83,10 @@ def _words(base: str, *values: str) -> str:
 
 def _min(result: str, a: str, b: str) -> str:
     return f"  {result}.is = icmp slt i64 {a}, {b}\n  {result} = select i1 {result}.is, i64 {a}, i64 {b}"
+
+
+def _max(result: str, a: str, b: str) -> str:
+    return f"  {result}.is = icmp sgt i64 {a}, {b}\n  {result} = select i1 {result}.is, i64 {a}, i64 {b}"
 
 
 def _ceil(result: str, value: str, step: str) -> str:
@@ -151,7 +163,7 @@ define internal void @{name}.collect(ptr %frame, ptr %pointers) {{
 }}"""
 
 
-def _divide(name: str, pointers: int, lanes: int) -> str:
+def _divide(name: str, pointers: int, lanes: int, group: int) -> str:
     """Compute chunks of whole vectors together with helpers; false: nothing done, one thread will do."""
     return f"""
 define internal i1 @{name}.divide(ptr %frame, i64 %count) {{
@@ -167,7 +179,10 @@ decline: ret i1 false
 cut:
 {_ceil("%vectors", "%count", f"{lanes}")}
   %wanted = mul i64 %crew, {CHUNKS}
-{_ceil("%each", "%vectors", "%wanted")}
+{_ceil("%few", "%vectors", "%wanted")}
+{_ceil("%most", "%vectors", "%crew")}
+{_min("%least", "%most", f"{group}")}
+{_max("%each", "%few", "%least")}
 {_ceil("%chunks", "%vectors", "%each")}
   %chunk = mul i64 %each, {lanes}
   %users = add i64 %crew, 1

@@ -15,7 +15,8 @@ from backflip.lanes.cost import written
 from backflip.lanes.emit import Emitter, Slot, Uncovered, kind_of, size_of
 from backflip.lanes.handler import handler_ir
 from backflip.lanes.machine import Module, cores
-from backflip.lanes.pieces import ALIGN, cut
+from backflip.lanes.pieces import ALIGN, Pieces, cut, up
+from backflip.lanes.regroup import copy_area, copy_lane_ir, regroup_ir
 from backflip.lanes.schedule import schedule
 from backflip.lanes.structure import array_of
 from backflip.lanes.translate import translate
@@ -25,6 +26,8 @@ MOST_WRITTEN = 2_000_000
 
 MOST_ROOM = 6 << 20
 """[bytes] of the stack of a thread, which holds 8 MB as a rule"""
+MOST_VECTORS, GROUP_ROOM = 8, 2 << 20
+"""vectors whose robots are regrouped together, at most, and [bytes] of their frames"""
 SHORT = 500_000
 """[characters] of a module; a shorter one is not worth a process of its own"""
 MOST_MODULES = 8
@@ -59,16 +62,25 @@ def kernel_ir(
     for i, (array, v) in enumerate(zip(results, jaxpr.outvars, strict=True)):
         loops.write(e, kind_of(v.aval.dtype), array, f"%out{i}")
     ports = [f"%in{i}" for i in range(len(ins))] + [f"%out{i}" for i in range(len(outs))]
+    ports += [loop.wanting for loop in e.regrouped]
     pieces = cut(schedule(e.lines), ports, e.areas)
     tables = [f"{name} = {text}" for text, name in e.tables.items()]
+    e.declared |= {"declare i64 @llvm.ctpop.i64(i64)", "declare i64 @llvm.cttz.i64(i64, i1)"}
+    e.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
     common = "\n".join(["!0 = !{}", *tables, *sorted(e.declared), *e.defined.values()])
-    _check_room([*ins, *outs], lanes, pieces.frame)
+    rooms = _rooms([*ins, *outs], len(e.regrouped), lanes, pieces.frame)
+    frame = rooms[-1]
+    group = max(1, min(MOST_VECTORS, GROUP_ROOM // frame)) if e.regrouped else 1
+    _check_room((group + (group > 1)) * frame)
     main = [
-        pieces.run(),
-        _vector(ins, outs, lanes, pieces.frame),
-        _block(lanes),
+        *pieces.stages(),
+        _enter(ins, outs, rooms, lanes),
+        _leave(ins, outs, rooms, lanes),
+        *_regroups(e, pieces, rooms, lanes),
+        *(_phase(i, len(e.regrouped), lanes, frame) for i in range(len(e.regrouped) + 1)),
+        _block(group, len(e.regrouped), lanes, frame),
         *(_turns(kind, lanes) for kind in sorted({p.kind for p in (*ins, *outs)}) if lanes > 1),
-        handler_ir("entry", "block", len(ins), len(outs), batched, lanes, threads=threads),
+        handler_ir("entry", "block", len(ins), len(outs), batched, lanes, threads=threads, group=group),
     ]
     parts = _parts(pieces.functions, min(cores(), MOST_MODULES))
     near = len(parts[0])
@@ -81,12 +93,36 @@ def kernel_ir(
     return modules
 
 
-def _check_room(ports: list[Port], lanes: int, frame: int) -> None:
-    """Whether the stack has room for a vector of robots."""
-    turned = [p for p in ports if not p.shared and lanes > 1]
-    room = frame + sum(p.elements * lanes * size_of(p.kind) for p in turned)
+def _rooms(ports: list[Port], loops: int, lanes: int, frame: int) -> list[int]:
+    """Where in the frame ports are turned over and loops tell who wants more turns, and where it ends."""
+    turned = [0 if p.shared or lanes == 1 else p.elements * lanes * size_of(p.kind) for p in ports]
+    rooms = [frame]
+    for size in [*turned, *(8,) * loops]:
+        rooms.append(rooms[-1] + up(size))
+    return rooms
+
+
+def _check_room(room: int) -> None:
+    """Whether the stack has room for the frames."""
     if room > MOST_ROOM:
         raise Uncovered(f"a program that needs {room >> 20} MB for one vector of robots")
+
+
+def _regroups(e: Emitter, pieces: Pieces, rooms: list[int], lanes: int) -> list[str]:
+    """What moves robots between vectors, of all loops that ask for it."""
+    sizes = {
+        area: size for loop in e.regrouped for area, size in (*loop.fixed.items(), *loop.carried.items())
+    }
+    copies = {
+        area: copy_area(area[1:], pieces.areas[area], e.areas[area] // (lanes * size), size)
+        for area, size in sizes.items()
+        if area in pieces.areas
+    }
+    texts = [copy_lane_ir(size, lanes) for size in sorted(set(sizes.values()))]
+    first = len(rooms) - 1 - len(e.regrouped)
+    for i, loop in enumerate(e.regrouped):
+        texts.append(regroup_ir(i, loop, copies, rooms[first + i], first + i, lanes, rooms[-1]))
+    return texts
 
 
 def _far(piece: int, place: int) -> str:
@@ -118,41 +154,91 @@ def _port(aval: Any, shared: bool) -> Port:
     return Port(prod(aval.shape), "i8" if kind == "i1" else kind, shared)
 
 
-def _block(lanes: int) -> str:
-    """Robots first ... last − 1, a vector at a time."""
-    lines = ["br label %loop", "loop:", "%at = phi i64 [ %first, %entry ], [ %next, %loop ]"]
-    lines += ["call void @vector(ptr %ins, ptr %outs, i64 %at, i64 %last)", f"%next = add i64 %at, {lanes}"]
-    lines += ["%go = icmp ult i64 %next, %last", "br i1 %go, label %loop, label %done", "done:", "ret void"]
+def _block(group: int, loops: int, lanes: int, frame: int) -> str:
+    """Robots first ... last − 1, some vectors at a time."""
+    robots = "ptr %ins, ptr %outs, ptr %frames, i64 %at, i64 %last, i64 %count"
+    lines = [
+        # one vector has no use for a second
+        f"%frames = alloca [{(group + (group > 1)) * frame} x i8], align {ALIGN}",
+        f"%slow = getelementptr i8, ptr %frames, i64 {group * frame if group > 1 else 0}",
+        "br label %group", "group:", "%at = phi i64 [ %first, %entry ], [ %next, %group ]",
+        "%left = sub i64 %last, %at", f"%rounded = add i64 %left, {lanes - 1}",
+        f"%vectors = udiv i64 %rounded, {lanes}", f"%several = icmp ult i64 %vectors, {group}",
+        f"%count = select i1 %several, i64 %vectors, i64 {group}", f"call void @phase0({robots})",
+    ]  # fmt: skip
+    for i in range(loops):
+        lines.append(f"call void @regroup{i}(ptr %frames, ptr %slow, i64 %count)")
+        lines.append(f"call void @phase{i + 1}({robots})")
+    lines += [f"%next = add i64 %at, {group * lanes}", "%go = icmp ult i64 %next, %last"]
+    lines += ["br i1 %go, label %group, label %done", "done:", "ret void"]
     return _define("block", "i64 %first, i64 %last", lines)
 
 
-def _vector(ins: list[Port], outs: list[Port], lanes: int, frame: int) -> str:
+def _phase(i: int, loops: int, lanes: int, frame: int) -> str:
+    """What each vector does between two loops, the robots' coming and going included."""
+    robots = "(ptr %ins, ptr %outs, ptr %frame, i64 %robot, i64 %last)"
+    lines = [
+        "br label %vector", "vector:", "%i = phi i64 [ 0, %entry ], [ %i.next, %vector ]",
+        f"%skip = mul i64 %i, {frame}", "%frame = getelementptr i8, ptr %frames, i64 %skip",
+        f"%robots = mul i64 %i, {lanes}", "%robot = add i64 %at, %robots",
+        *([f"call void @enter{robots}"] if i == 0 else []),
+        f"call void @stage{3 * i}(ptr %frame)",
+        *([f"call void @leave{robots}"] if i == loops else []),
+        "%i.next = add i64 %i, 1", "%more = icmp ult i64 %i.next, %count",
+        "br i1 %more, label %vector, label %done", "done:", "ret void",
+    ]  # fmt: skip
+    return _define(f"phase{i}", "ptr %frames, i64 %at, i64 %last, i64 %count", lines)
+
+
+def _enter(ins: list[Port], outs: list[Port], rooms: list[int], lanes: int) -> str:
     """The robots of a vector, from `at` on; the last few lanes repeat the last robot."""
-    lines = [f"%frame = alloca [{frame} x i8], align {ALIGN}"]
-    ports = [("in", i, port) for i, port in enumerate(ins)] + [
-        ("out", i, port) for i, port in enumerate(outs)
-    ]
-    after: list[str] = []
+    lines = []
+    ports = [("in", i, p) for i, p in enumerate(ins)] + [("out", i, p) for i, p in enumerate(outs)]
     for slot, (side, i, port) in enumerate(ports):
         here, robots = f"%{side}{i}", f"%{side}{i}.all"
-        lines += [
-            f"{here}.at = getelementptr ptr, ptr %{side}s, i64 {i}",
-            f"{robots} = load ptr, ptr {here}.at",
-        ]
+        lines += _pointer(side, i)
         if port.shared:
             here = robots
         elif lanes == 1:
             lines.append(f"{here}.skip = mul i64 %at, {port.elements * size_of(port.kind)}")
             lines.append(f"{here} = getelementptr i8, ptr {robots}, i64 {here}.skip")
         else:
-            room = f"[{max(port.elements, 1)} x <{lanes} x {port.kind}>]"
-            lines.append(f"{here} = alloca {room}, align {ALIGN}")
-            operands = f"ptr {robots}, ptr {here}, i64 {port.elements}, i64 %at, i64 %last"
-            (lines if side == "in" else after).append(f"call void @turn.{side}.{port.kind}({operands})")
-        lines.append(f"%port{slot} = getelementptr i8, ptr %frame, i64 {8 * slot}")
-        lines.append(f"store ptr {here}, ptr %port{slot}")
-    lines += ["call void @run(ptr %frame)", *after, "ret void"]
-    return _define("vector", "i64 %at, i64 %last", lines)
+            lines.append(f"{here} = getelementptr i8, ptr %frame, i64 {rooms[slot]}")
+            lines += [_turned(side, i, port)] * (side == "in")
+        lines += _remember(slot, here)
+    for slot in range(len(ports), len(rooms) - 1):
+        lines.append(f"%wanting{slot} = getelementptr i8, ptr %frame, i64 {rooms[slot]}")
+        lines += _remember(slot, f"%wanting{slot}")
+    return _define("enter", "ptr %frame, i64 %at, i64 %last", [*lines, "ret void"])
+
+
+def _leave(ins: list[Port], outs: list[Port], rooms: list[int], lanes: int) -> str:
+    """Results of the robots of a vector, from `at` on."""
+    lines = []
+    for i, port in enumerate(outs if lanes > 1 else []):
+        lines += _pointer("out", i)
+        lines.append(f"%out{i} = getelementptr i8, ptr %frame, i64 {rooms[len(ins) + i]}")
+        lines.append(_turned("out", i, port))
+    return _define("leave", "ptr %frame, i64 %at, i64 %last", [*lines, "ret void"])
+
+
+def _pointer(side: str, i: int) -> list[str]:
+    """All robots' data of a port."""
+    place = f"%{side}{i}.at = getelementptr ptr, ptr %{side}s, i64 {i}"
+    return [place, f"%{side}{i}.all = load ptr, ptr %{side}{i}.at"]
+
+
+def _turned(side: str, i: int, port: Port) -> str:
+    operands = f"ptr %{side}{i}.all, ptr %{side}{i}, i64 {port.elements}, i64 %at, i64 %last"
+    return f"call void @turn.{side}.{port.kind}({operands})"
+
+
+def _remember(slot: int, here: str) -> list[str]:
+    """Where a port lies, at the start of the frame."""
+    return [
+        f"%port{slot} = getelementptr i8, ptr %frame, i64 {8 * slot}",
+        f"store ptr {here}, ptr %port{slot}",
+    ]
 
 
 def _define(name: str, robots: str, lines: list[str]) -> str:

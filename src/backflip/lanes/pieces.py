@@ -2,7 +2,7 @@
 
 Register allocation of one function takes more than linear time. Values that one piece computes and another
 uses wait in memory, the frame; most of them would have to anyway. A short loop is part of a piece, a long one
-is cut like the rest: its turns are counted by @run, which calls all pieces in order.
+is cut like the rest: its turns are counted by a stage, which calls all its pieces in order.
 """
 
 import re
@@ -22,7 +22,7 @@ ALIGN = 64
 """[bytes] of arrays in the frame: the widest vector"""
 
 _INDEX = re.compile(r"%i\d+")
-_PLACE = re.compile(r"%(?:area|in|out)\d+")
+_PLACE = re.compile(r"%(?:area|in|out|wanting)\d+")
 _TYPE = re.compile(r"<\d+ x \w+>|\b(?:float|double|ptr|i\d+)\b")
 
 
@@ -33,14 +33,25 @@ class Pieces(NamedTuple):
     order: list["_Turn | str"]
     frame: int
     """[bytes]"""
+    areas: dict[str, int]
+    """where they lie in the frame"""
 
-    def run(self) -> str:
-        """@run(ptr frame): each piece in turn."""
-        lines: list[str] = []
+    def stages(self) -> list[str]:
+        """@stage0(ptr frame) ...: each piece in turn."""
+        stages: list[list[str]] = [[]]
         for part in self.order:
-            lines += [f"call void {part}(ptr %frame)"] if isinstance(part, str) else part.lines()
-        body = "\n  ".join([*lines, "ret void"])
-        return f"define internal void @run(ptr noalias %frame) nounwind {{\nentry:\n  {body}\n}}"
+            if isinstance(part, str):
+                stages[-1].append(f"call void {part}(ptr %frame)")
+            elif part.line.startswith("stage"):
+                stages.append([])
+            else:
+                stages[-1] += part.lines()
+        return [_stage(i, lines) for i, lines in enumerate(stages)]
+
+
+def _stage(i: int, lines: list[str]) -> str:
+    body = "\n  ".join([*lines, "ret void"])
+    return f"define internal void @stage{i}(ptr noalias %frame) nounwind {{\nentry:\n  {body}\n}}"
 
 
 def cut(lines: list[Line], ports: list[str], areas: dict[str, int]) -> Pieces:
@@ -57,7 +68,7 @@ def cut(lines: list[Line], ports: list[str], areas: dict[str, int]) -> Pieces:
         else:
             order.append(f"@piece{len(texts)}")
             texts.append(writer.piece(part))
-    return Pieces(texts, order, _up(frame.size))
+    return Pieces(texts, order, up(frame.size), frame.areas)
 
 
 def _parts(lines: list[Line]) -> Iterator[list[Line] | str]:
@@ -139,11 +150,11 @@ class _Frame:
 
     def __init__(self, ports: list[str], areas: dict[str, int]):
         self.ports = {name: 8 * i for i, name in enumerate(ports)}
-        self.size = _up(8 * len(ports))
+        self.size = up(8 * len(ports))
         self.areas = {}
         for name, size in areas.items():
             self.areas[name] = self.size
-            self.size += _up(size)
+            self.size += up(size)
         self.indices: dict[str, int] = {}
         self.waiting: dict[str, tuple[int, str]] = {}
         self.free: dict[int, list[int]] = {}
@@ -151,7 +162,7 @@ class _Frame:
     def index(self, name: str) -> int:
         """Where the index of a loop lies."""
         if name not in self.indices:
-            self.indices[name] = _up(self.size, 8)
+            self.indices[name] = up(self.size, 8)
             self.size = self.indices[name] + 8
         return self.indices[name]
 
@@ -161,7 +172,7 @@ class _Frame:
         if self.free.get(size):
             at = self.free[size].pop()
         else:
-            at = _up(self.size, min(size, ALIGN))
+            at = up(self.size, min(size, ALIGN))
             self.size = at + size
         self.waiting[name] = (at, kind)
         return at
@@ -187,7 +198,7 @@ class _Frame:
         return lines
 
 
-def _up(size: int, align: int = ALIGN) -> int:
+def up(size: int, align: int = ALIGN) -> int:
     return -(-size // align) * align
 
 

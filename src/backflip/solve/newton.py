@@ -1,5 +1,7 @@
 """Newton's method on Coulomb's law, from the last step's impulses."""
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -20,17 +22,16 @@ NORMAL_SIZE = 0.5
 the inverse square of this, as servos that hold their joints make a foot heavier than the diagonal tells"""
 
 SWEEPS = 20
-"""to start anew where last step's impulses are near no solution"""
+"""to start anew with"""
 
 
 class Newton(Solver):
     """Newton's method on Coulomb's law, as many iterations as it takes, at most `iterations`.
 
     As many on slightly soft rows, which decide how redundant contacts share a load, and then on rigid ones.
-    It
-    starts from the last step's impulses; the best iterate is its result. Large mass ratios and redundant
-    contacts cost it little. Of robots that are stepped together, the one whose rows are hardest to solve
-    decides how long a step takes: fewer iterations bound that, and leave more steps unsolved.
+    It starts from the last step's impulses; the best iterate is its result. Large mass ratios and redundant
+    contacts cost it little. Of robots that are stepped together those whose rows are hard to solve decide how
+    long a step takes: fewer iterations bound that, and leave more steps unsolved.
     """
 
     iterations: int = eqx.field(static=True, default=24)
@@ -56,8 +57,9 @@ class Newton(Solver):
         problem, softness = scaled.problem, softness_of(unit.dtype)
         added = (problem.softened(softness).softness - problem.softness) * size * size
 
-        def sweep() -> Array:
-            found = PGS(SWEEPS, self.friction, warm_start=0.0).solve(rows, delassus, velocity)
+        def sweep(start: Array) -> Array:
+            begun = dataclasses.replace(rows, initial_impulse=scaled.physical(start * size))
+            found = PGS(SWEEPS, self.friction).solve(begun, delassus, velocity)
             return scaled.dimensionless(found) / size
 
         found = solve_semismooth(problem.rescaled(size), added, unit, initial, sweep, self.iterations)

@@ -30,13 +30,17 @@ MOST_STUBBORN = 1e6
 """the largest product of these factors"""
 PATIENCE, MOST_TOLERANT = 3, 3.5
 """iterations from which the tolerance grows with their number, and up to how many times"""
-RESTART = 5
-"""iterations after which impulses that are not near a solution are found anew"""
+RESTART, FAR = 8, 3e-4
+"""iterations after which, and again after as many, an iterate is lost whose residual is larger [m/s]"""
+NEARER = 0.1
+"""of the residual: where a first step leaves more, last step's impulses were near no solution"""
 SHARPEST = 0.01
 """softness of a last step on soft rows, in parts of theirs"""
 STIFFENING = {4: 0, 8: 3}
 """steps from soft rows to rigid ones, by the bytes of a number; 0: as many as it takes. In float64 the
 gradient goes the same steps. More would wedge feet against each other, by rows that are nearly redundant"""
+FOLLOWED = 1e-4
+"""[m/s] where these steps leave more, soft rows led astray: rigid ones are solved by as many as it takes"""
 LAST_ITERATIONS = {4: 0, 8: 3}
 """on soft rows once they are solved, by the bytes of a number: differences of float64 see how far the
 division of a load among them has converged"""
@@ -66,6 +70,12 @@ class Iterate(NamedTuple):
     """whether rows are as rigid as they were given, or still soft"""
     soft: Array
     """(r,) best impulses of soft rows"""
+    lost: Array
+    """whether the last step led nowhere"""
+    swept: Array
+    """(r,) impulses from which it began anew last; 0 before"""
+    steps: tuple[Array, ...]
+    """(r,) impulses after each of the first steps on rigid rows"""
 
 
 class Law(NamedTuple):
@@ -93,12 +103,12 @@ class Law(NamedTuple):
 
 def solve_semismooth(
     problem: Problem, softening: Array, unit: Array, impulse: Array,
-    find_anew: Callable[[], Array], iterations: int,
+    find_anew: Callable[[Array], Array], iterations: int,
 ) -> list[Array]:  # fmt: skip
     """Impulses (r,) of soft rows and after steps from there to rigid ones; unit (r,) [m/s] is that of w.
 
     From nearby ones. First of rows softer by `softening` (r,), whose solution does not depend on where it
-    began; from there of rigid ones.
+    began; from there of rigid ones. Where these are free, stick or slide otherwise, all are of rigid rows.
     """
     soft_problem = problem._replace(softness=problem.softness + softening)
     last, stiffening = (x[unit.dtype.itemsize] for x in (LAST_ITERATIONS, STIFFENING))
@@ -110,27 +120,41 @@ def solve_semismooth(
         """On to rigid rows where soft ones are solved, or will not be."""
         settled = at.settled + is_solved(at)
         stiffens = ~at.rigid & ((settled > last) | (at.turn >= iterations))
-        rigid = _begin(problem, unit, at.best, at.best_velocity - softening * at.best)
+        rigid = _begin(problem, unit, at.best, at.best_velocity - softening * at.best, stiffening)
         rigid = rigid._replace(rigid=at.rigid | stiffens, soft=at.best)
         at = at._replace(settled=settled)
         return jax.tree.map(lambda new, old: jnp.where(stiffens, new, old), rigid, at)
 
     def unsolved(at: Iterate) -> Array:
-        return ~at.rigid | ((at.turn < (0 if stiffening else iterations)) & ~is_solved(at))
+        wanted = (at.turn < iterations) & ~is_solved(at)
+        if stiffening:
+            followed = (at.turn == stiffening) & (at.violation < FOLLOWED)
+            wanted = (at.turn < stiffening) | (wanted & ~followed)
+        return ~at.rigid | wanted
 
     def iterate(at: Iterate) -> Iterate:
         at = _restart(soft_problem, unit, at, find_anew)
-        softness = jnp.where(at.rigid, problem.softness, soft_problem.softness)
         min_softness = jnp.where(at.rigid, 1, SHARPEST) * softening
-        return next_stage(_iterate(problem._replace(softness=softness), unit, at, min_softness))
+        softness = jnp.where(at.rigid, problem.softness, soft_problem.softness)
+        after = _iterate(problem._replace(softness=softness), unit, at, min_softness)
+        astray = (at.turn == 0) & (after.violation > NEARER * at.violation)
+        late = (after.turn % RESTART == 0) & (after.best_violation > FAR)
+        steps = tuple(jnp.where(at.turn <= k, after.impulse, x) for k, x in enumerate(at.steps))
+        return next_stage(after._replace(lost=~at.rigid & (astray | late), steps=steps))
 
-    start = next_stage(_better_start(soft_problem, unit, impulse))
+    start = next_stage(_better_start(soft_problem, unit, impulse, stiffening))
     end = jax.lax.while_loop(unsolved, iterate, start)
-    found = [end.soft] if stiffening else [end.soft, end.best]
-    for _ in range(stiffening):
-        end = _iterate(problem, unit, end, softening)
-        found.append(end.impulse)
-    return found
+    followed = (end.turn == stiffening) if stiffening else True
+    impulse = jnp.where(followed, end.steps[-1], end.best) if stiffening else end.best
+    states = [_states(p, softening, x) for p, x in ((soft_problem, end.soft), (problem, impulse))]
+    followed &= jnp.all(states[0] == states[1])
+    return [*(jnp.where(followed, x, impulse) for x in (end.soft, *end.steps[:-1])), impulse]
+
+
+def _states(problem: Problem, softness: Array, impulse: Array) -> Array:
+    """(b + k,) which rows are free, and which contacts slide."""
+    law = linearise(problem, softness, impulse, problem.velocity(impulse))
+    return jnp.concatenate([law.mobility > 0, jnp.any(law.following != 0, -1)])
 
 
 def _tolerance(unit: Array) -> float:
@@ -138,36 +162,43 @@ def _tolerance(unit: Array) -> float:
     return 120 * float(jnp.finfo(unit.dtype).eps) ** 0.96
 
 
-def _begin(problem: Problem, unit: Array, impulse: Array, velocity: Array) -> Iterate:
+def _begin(problem: Problem, unit: Array, impulse: Array, velocity: Array, steps: int) -> Iterate:
     square, violation = _size(residual(problem, impulse, velocity), unit)
     none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     return Iterate(
         impulse, velocity, square, violation, jnp.ones_like(square),
-        impulse, velocity, violation, none, none, no, impulse,
+        impulse, velocity, violation, none, none,
+        no, impulse, no, jnp.zeros_like(impulse), (impulse,) * steps,
     )  # fmt: skip
 
 
-def _better_start(problem: Problem, unit: Array, impulse: Array) -> Iterate:
+def _better_start(problem: Problem, unit: Array, impulse: Array, steps: int) -> Iterate:
     """From these impulses, or from none: what is over, such as an impact, is no start."""
     starts = [project(problem, x) for x in (impulse, jnp.zeros_like(impulse))]
-    last, nothing = (_begin(problem, unit, x, problem.velocity(x)) for x in starts)
+    last, nothing = (_begin(problem, unit, x, problem.velocity(x), steps) for x in starts)
     over = nothing.violation < last.violation
     return jax.tree.map(lambda a, b: jnp.where(over, a, b), nothing, last)
 
 
-def _restart(problem: Problem, unit: Array, at: Iterate, find_anew: Callable[[], Array]) -> Iterate:
-    """From elsewhere, where RESTART iterations have not solved it: last step's impulses may be near none."""
+def _restart(problem: Problem, unit: Array, at: Iterate, find_anew: Callable[[Array], Array]) -> Iterate:
+    """From elsewhere, where it is lost: each time from impulses that more sweeps have found."""
 
     def anew(at: tuple) -> tuple:
-        impulse = project(problem, find_anew())
+        impulse = project(problem, find_anew(at[0]))
         velocity = problem.velocity(impulse)
         return impulse, velocity, *_size(residual(problem, impulse, velocity), unit), jnp.zeros((), bool)
 
-    lost = ~at.rigid & (at.turn == RESTART) & (at.settled == 0)
-    values = at.impulse, at.velocity, at.square, at.violation, lost
+    began = jnp.where(at.lost, at.swept, at.impulse)
+    values = began, at.velocity, at.square, at.violation, at.lost
     impulse, velocity, square, violation, _ = jax.lax.while_loop(lambda x: x[-1], anew, values)
-    at = at._replace(stubbornness=jnp.where(lost, 1, at.stubbornness))
-    return at._replace(impulse=impulse, velocity=velocity, square=square, violation=violation)
+    return at._replace(
+        impulse=impulse,
+        velocity=velocity,
+        square=square,
+        violation=violation,
+        stubbornness=jnp.where(at.lost, 1, at.stubbornness),
+        swept=jnp.where(at.lost, impulse, at.swept),
+    )
 
 
 def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: Array) -> Iterate:

@@ -33,12 +33,12 @@ REFINEMENTS = 2
 
 
 def softness_of(dtype: Any) -> float:
-    """ε of held rows, in parts of their own mobility: 1e-4 in float32, 2e-6 in float64.
+    """ε of held rows, in parts of their own mobility: 1e-4 in float32, 1e-5 in float64.
 
     n refinements leave (ε/σ²)ⁿ⁺¹ of an error, σ² the mobility of rows together in parts of their own; a
     smaller ε loses more to rounding.
     """
-    return 2.2e-3 * float(jnp.finfo(dtype).eps) ** 0.195
+    return 6.2e-4 * float(jnp.finfo(dtype).eps) ** 0.1145
 
 
 class Mobility(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 DT, SWEEPS = 0.01, 10
-"""[s] a step, and the sweeps of its solver"""
+"""[s] a step, and the sweeps of its solver; the engine newton has the default one instead"""
 
 ACCURACY = ("residual", "overlap", "slip")
 """How well steps are solved: [m/s], [m], [m/s]."""
@@ -22,7 +22,7 @@ class Job:
     """One thing to measure, in a process of its own."""
 
     engine: str
-    """lanes, xla or mujoco"""
+    """lanes, newton (lanes too, with the default solver), xla or mujoco"""
     what: str
     """forward, gradient, network (the controller alone), network gradient, or one of FIGURES"""
     robot: str

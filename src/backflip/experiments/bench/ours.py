@@ -27,7 +27,7 @@ FORWARD = 3
 
 def prepare(job: Job) -> Run:
     """The job's program; it is traced for the job's engine and keeps it."""
-    bf.set_backend(job.engine)
+    bf.set_backend("xla" if job.engine == "xla" else "lanes")
     if job.what.startswith("network"):
         return _network(job)
     if job.what == "drift":
@@ -41,7 +41,7 @@ def _trotting(job: Job) -> Run:
     targets = trot(job.robots, job.steps) if model.controls else np.zeros((job.robots, job.steps, 0))
 
     def speed(start, targets):
-        return jnp.mean(bf.rollout(scheme(), model, start, targets).state.v_WB[:, 0, 0])
+        return jnp.mean(bf.rollout(scheme(job), model, start, targets).state.v_WB[:, 0, 0])
 
     return _run(job, speed, (_starts(model, job.robots), jnp.asarray(targets, jnp.float32)), (0, 0), (0, 1))
 
@@ -58,7 +58,7 @@ def _walking(job: Job) -> Run:
             return _act(weights, observation[SEEN]), walked + DT * observation[FORWARD]
 
         nothing = jnp.zeros((), jnp.float32)
-        return bf.rollout(scheme(), model, start, policy, steps=job.steps, memory=nothing).memory
+        return bf.rollout(scheme(job), model, start, policy, steps=job.steps, memory=nothing).memory
 
     return _run(job, distance, (_weights(job), _starts(model, job.robots)), (None, 0), (0,))
 
@@ -83,7 +83,7 @@ def _drift(job: Job) -> Run:
     model = _robot(job.robot)
 
     def drift(start, targets):
-        states = bf.rollout(scheme(), model, start, targets).state
+        states = bf.rollout(scheme(job), model, start, targets).state
         return jnp.max(jax.vmap(lambda state: bf.joint_error(model, state))(states))
 
     inputs = _starts(model, job.robots), jnp.asarray(trot(job.robots, job.steps), jnp.float32)
@@ -117,9 +117,9 @@ def _robot(name: str) -> bf.Model:
     return getattr(robots, kind)(*map(int, links))
 
 
-def scheme() -> bf.Scheme:
-    """Of all that is measured."""
-    return bf.Scheme(DT, solver=bf.PGS(sweeps=SWEEPS))
+def scheme(job: Job) -> bf.Scheme:
+    """Sweeps, or the default solver."""
+    return bf.Scheme(DT) if job.engine == "newton" else bf.Scheme(DT, solver=bf.PGS(sweeps=SWEEPS))
 
 
 def _starts(model: bf.Model, count: int) -> bf.State:

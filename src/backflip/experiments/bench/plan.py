@@ -64,7 +64,7 @@ def plan(size: Size) -> list[Race]:
         tuple(
             Job(engine, what, robot, 1, size.steps)
             for robot in ("quadruped", "quadruped17")
-            for engine in ("lanes", "mujoco")
+            for engine in ("lanes", "newton", "mujoco")
             for what in ACCURACY
         ),
         tuple(Job("lanes", when, "quadruped", 1, size.steps, 2) for when in ("cold", "warm")),
@@ -86,7 +86,11 @@ def plan(size: Size) -> list[Race]:
 def _engines(size: Size, robot: str) -> Race:
     """Forward and gradient, one robot and many, by every engine; MuJoCo has no gradient of a batch."""
     cases = [(robots, what) for robots in (1, size.many) for what in ("forward", "gradient")]
-    ours = [Job("lanes", what, robot, robots, size.steps) for robots, what in cases]
+    ours = [
+        Job(engine, what, robot, robots, size.steps)
+        for engine in ("lanes", "newton")
+        for robots, what in cases
+    ]
     xla = [
         Job("xla", what, robot, robots, steps)
         for (robots, what), steps in zip(cases, size.xla_steps, strict=True)

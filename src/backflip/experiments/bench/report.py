@@ -13,7 +13,12 @@ from backflip.experiments.bench.job import ACCURACY
 from backflip.experiments.bench.machine import sentence
 from backflip.experiments.bench.plan import DEEP, Size
 
-ENGINES = {"lanes": "backflip, lanes", "xla": "backflip, XLA", "mujoco": "MuJoCo C"}
+ENGINES = {
+    "lanes": "backflip, ten sweeps",
+    "newton": "backflip, Newton",
+    "xla": "ten sweeps by XLA",
+    "mujoco": "MuJoCo C",
+}
 ROBOTS = ("quadruped", "quadruped17")
 PAGE = 120
 """Characters of a line, where there is no terminal to ask."""
@@ -73,7 +78,7 @@ def speeds(at: Findings, size: Size) -> list[dict[str, Any]]:
                     row[f"{what} {robots}"] = _or_nothing(lambda asked=asked: at.micros(**asked))
                     last = _or_nothing(lambda asked=asked: at.entry(**asked).get("compile_seconds"))
             for what in ACCURACY:  # lanes and XLA run the same step
-                own = {"engine": "mujoco" if engine == "mujoco" else "lanes", "what": what, "robot": robot}
+                own = {"engine": "lanes" if engine == "xla" else engine, "what": what, "robot": robot}
                 row[what] = _or_nothing(lambda own=own: at.figure(**own))
             rows.append(row | {"compile seconds": last})
     return rows
@@ -213,9 +218,9 @@ def _draw_speeds(path: Path, rows: list[dict[str, Any]], size: Size) -> None:
         bars = {}
         for k, row in enumerate(sorted(rows, key=lambda row: list(ENGINES).index(row["engine"]))):
             engine, pale = k // 2, row["robot"] == ROBOTS[1]
-            place = np.arange(len(heads)) + 0.14 * (k - 2.5)
+            place = np.arange(len(heads)) + 0.11 * (k - 3.5)
             height = [row[head] or np.nan for head in heads]
-            drawn = axes.bar(place, height, 0.13, color=PALETTE[engine], alpha=0.5 if pale else 1.0)
+            drawn = axes.bar(place, height, 0.1, color=PALETTE[engine], alpha=0.5 if pale else 1.0)
             numbers = ["" if row[head] is None else _short(row[head]) for head in heads]
             axes.bar_label(drawn, numbers, fontsize=6, padding=2)
             if any(numbers):

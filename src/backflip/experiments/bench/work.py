@@ -43,7 +43,7 @@ def prepare(job: Job) -> Run:
 def _accuracy(job: Job) -> float:
     from backflip.experiments.bench import accuracy, ours
 
-    return accuracy.mujocos(job) if job.engine == "mujoco" else accuracy.ours(job, ours.scheme().solver)
+    return accuracy.mujocos(job) if job.engine == "mujoco" else accuracy.ours(job, ours.scheme(job).solver)
 
 
 def get_ready(job: Job, began: float) -> tuple[dict[str, Any], Callable[[], float]]:

@@ -1,4 +1,4 @@
-"""Every gradient against differences: nine situations, 1, 10 and 100 steps, every float leaf, both modes.
+"""Every gradient against differences: ten situations, 1, 10 and 100 steps, every float leaf, both modes.
 
 The loss is a fixed random linear functional of the last p, R, v and w. Gradients are multiplied by the scale
 of their leaf (its largest entry, or 1 where all are 0), so that they share the loss's unit and compare.
@@ -30,6 +30,8 @@ from backflip import (
     rollout,
     step,
 )
+from backflip.experiments.certificates import horizons
+from backflip.robots import quadruped
 
 DT = 0.01
 """[s]"""
@@ -41,8 +43,10 @@ SCHEMES = {
 """By solver, the default first."""
 DEFAULT = next(iter(SCHEMES))
 STEPS = (1, 10, 100)
-DIFFERENCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-"""Steps of the central differences, in scales of the leaf."""
+SHRINKS = 10**0.5
+DIFFERENCES = tuple(1e-3 / SHRINKS**k for k in range(11))
+"""Steps of the central differences, in scales of the leaf, and how much smaller each is than the one before.
+"""
 TOLERANCE = 1e-5
 """Largest relative error of a gradient that passes."""
 FLOOR = 1e-4
@@ -189,6 +193,13 @@ def _soft_joint(steps: int) -> tuple[Model, State, Array]:
     return model, rest(model, jnp.array([0.2])), _controls(np.zeros(0))
 
 
+@cache
+def _trot(steps: int) -> tuple[Model, State, Array]:
+    model, x = quadruped(), jnp.array(horizons.START["trotting"])
+    u = horizons.targets("trotting", x, horizons.WARM_UP + np.arange(STEPS[-1]))
+    return model, horizons.warmed_up(model, "trotting"), u
+
+
 def _pressed(trajectory: Trajectory) -> Array:
     """Whether some contact presses, step by step."""
     force = trajectory.state.force
@@ -205,6 +216,7 @@ CASES = (
     Case("servo saturated", _servo, lambda t: jnp.abs(jnp.abs(t.state.force[0, 0]) - 1.5) < 1e-9),
     Case("joint at its limit", _limit, lambda t: jnp.all(t.state.force[:, 1] > 1e-6)),
     Case("soft joint", _soft_joint, lambda t: jnp.any(t.state.force != 0)),
+    Case("trotting robot", _trot, lambda t: jnp.all(jnp.any(t.state.force[:, 8::3] > 1e-6, -1))),
 )
 NAMES = tuple(case.name for case in CASES)
 
@@ -292,14 +304,18 @@ def compare(case: Case, steps: int, elements: int = ELEMENTS, solver: str = DEFA
 
 
 def plateau(slopes: np.ndarray) -> np.ndarray:
-    """Of differences (k, n) with steps that shrink tenfold, where two neighbours agree best, extrapolated.
+    """Of differences (k, n) with steps that shrink by SHRINKS, extrapolated, where neighbours agree best.
 
-    Too large a step feels curvature and events nearby, too small a one rounding. The gradient has no say.
+    Too large a step feels curvature and events nearby, too small a one rounding. This is of the loss, hence
+    alike for all n, and goes with 1 / step: what the smallest steps show of it keeps neighbours from being
+    believed that agree by chance. The gradient has no say.
     """
-    best = np.abs(np.diff(slopes, axis=0)).argmin(0)
-    coarse, fine = (np.take_along_axis(slopes, best[None] + k, 0)[0] for k in (0, 1))
     # the error of a central difference goes with the square of its step
-    return (100 * fine - coarse) / 99
+    extrapolated = slopes[1:] + np.diff(slopes, axis=0) / (SHRINKS**2 - 1)
+    apart = np.abs(np.diff(extrapolated, axis=0))
+    rounding = np.quantile(apart[-1], 0.9) / SHRINKS ** np.arange(len(apart))[::-1, None]
+    best = (apart + rounding).argmin(0)
+    return np.take_along_axis(extrapolated, best + np.array([[0], [1]]), 0).mean(0)
 
 
 def _elements(tree: Any, steps: int, most: int) -> tuple[np.ndarray, list[str], np.ndarray]:

@@ -1,7 +1,7 @@
 """A quadruped learns to run as an animal does: level, sparing, and from any start.
 
 The network, robot and clock are those of `gait`. The cost also counts tilt, bobbing and the work of the
-servos, and eight robots at a time start turned, pushed, dropped, and anywhere in their stride.
+servos, and sixteen robots at a time start turned, pushed, dropped, and anywhere in their stride.
 """
 
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
+from backflip.experiments.audit import BARS, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress, read_result
 from backflip.experiments.quadruped import gait, trot
 from backflip.experiments.quadruped.walk import Walk, disturbed, walk_of
@@ -19,19 +19,19 @@ from backflip.experiments.training import SEEDS, middle, seconds_per_update, sim
 NAME = "gait-lifelike"
 SUMMARY = "a quadruped learns to run level and sparing, from disturbed starts"
 
-STEPS, ROBOTS, UPDATES, RATE = 500, 8, 300, 0.035
+SECONDS, ROBOTS, UPDATES, RATE = 5.0, 16, 300, 0.035
 LEVEL, BOBBING, SPARING = 1.0, 40.0, 0.1
 """[m/s] for lying on its side; [1/(m s)] per square of the height's deviation; per power over weight"""
-FADE, CLIP, FELL = 0.95, 1.0, 0.3
+FADE, CLIP, FELL = 0.975, 1.0, 0.3
 STARTS, LONG, SEED_UNSEEN = 32, 60.0, 1_000_003
 """[s]"""
 FAST = 0.8
 """[m/s]"""
-SHORT = 1000
-"""steps that are audited, and shown"""
+SHORT = 10.0
+"""[s] that are audited, and shown"""
 
 
-def walk(setup: gait.Problem, policy, key, steps: int, hooks=(), fine: bool = False):
+def walk(setup: gait.Problem, policy, key, seconds: float, hooks=(), fine: bool = False):
     """Where a walk from a disturbed start begins, and its trajectory."""
     import jax
 
@@ -39,8 +39,9 @@ def walk(setup: gait.Problem, policy, key, steps: int, hooks=(), fine: bool = Fa
 
     how, when = jax.random.split(key)
     start = disturbed(setup.start, how)
-    times, scheme = (FINER, finer(setup.scheme)) if fine else (1, setup.scheme)
-    angles = trot.controls(policy, times * steps, times, jax.random.uniform(when))
+    scheme = finer(setup.scheme) if fine else setup.scheme
+    steps, times = round(seconds / scheme.dt), round(trot.DT / scheme.dt)
+    angles = trot.controls(policy, steps, times, jax.random.uniform(when))
     return start, bf.rollout(scheme, setup.model, start, angles, hooks=hooks)
 
 
@@ -49,7 +50,7 @@ def cost(setup: gait.Problem, policy, key):
     import backflip as bf
 
     motion = walk_of(
-        setup.model, *walk(setup, policy, key, STEPS, (bf.gradients.fade(FADE), bf.gradients.clip(CLIP)))
+        setup.model, *walk(setup, policy, key, SECONDS, (bf.gradients.fade(FADE), bf.gradients.clip(CLIP)))
     )
     tilt, bobbing = (1 - motion.upright).mean(), motion.height.var()
     total = -motion.speed + LEVEL * tilt + BOBBING * bobbing + SPARING * motion.power.mean() / motion.weight
@@ -57,7 +58,7 @@ def cost(setup: gait.Problem, policy, key):
 
 
 def learn(setup: gait.Problem, seed: int, updates: int = UPDATES, **how: Any):
-    """As `gait` learns, eight robots at a time."""
+    """As `gait` learns, sixteen robots at a time."""
     import jax
 
     import backflip as bf
@@ -92,10 +93,8 @@ def measure(setup: gait.Problem, policy, fine: bool = False) -> Measured:
     import equinox as eqx
     import jax
 
-    steps = round(LONG / setup.scheme.dt)
-
     def summary(key):
-        start, path = walk(setup, policy, key, steps, fine=fine)
+        start, path = walk(setup, policy, key, LONG, fine=fine)
         motion: Walk = walk_of(setup.model, start, path)
         far = ((motion.place[-1] - start.p_WB[0, :2]) ** 2).sum() ** 0.5
         return motion.speed, motion.fell, motion.cost_of_transport, far / LONG
@@ -117,7 +116,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     """Five seeds, each then walks a minute from 32 starts, with both time steps."""
     import backflip as bf
 
-    setup = gait.problem()
+    setup = gait.problem(dt=gait.OWN_DT)
     trained = train_seeds(out, seed, progress, resume, lambda s, **how: learn(setup, s, **how))
     logs = [log for _, log in trained]
     measured = [measure(setup, policy) for policy, _ in trained]
@@ -150,7 +149,7 @@ def _draw(out: Path, setup: gait.Problem, trained, speeds) -> None:
     from backflip.view.colour import INK, PALETTE
     from backflip.view.plots import figure
 
-    title, x = "A quadruped learns to run level and sparing", "updates of 8 robots"
+    title, x = "A quadruped learns to run level and sparing", f"updates of {ROBOTS} robots"
     with figure(out / "convergence.png", title=title, x=x, y="mean speed over 5 s [m/s]") as axes:
         for k, curve in enumerate(speeds):
             axes.plot(curve, color=PALETTE[k], label=f"seed {k}")
@@ -170,7 +169,7 @@ def verify(out: Path) -> list[Claim]:
     import backflip as bf
 
     record = read_result(out.parent / f"{NAME}.json")
-    setup, seeds = gait.problem(), range(record["seed"], record["seed"] + SEEDS)
+    setup, seeds = gait.problem(dt=gait.OWN_DT), range(record["seed"], record["seed"] + SEEDS)
     policies = [bf.load_weights(out / f"weights-{s}.npz", trot.network(s)) for s in seeds]
     stored, fine = ([measure(setup, p, fine=f) for p in policies] for f in (False, True))
     walked = [float(np.median([min(m.speeds) for m in some])) for some in (stored, fine)]

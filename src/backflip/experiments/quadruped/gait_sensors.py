@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backflip.experiments.audit import BARS, FINER, Audit, audit, finer
+from backflip.experiments.audit import BARS, Audit, audit, finer
 from backflip.experiments.base import Claim, Progress, read_result
 from backflip.experiments.quadruped import gait, trot
 from backflip.experiments.quadruped.walk import disturbed, walk_of
@@ -19,14 +19,14 @@ from backflip.experiments.training import SEEDS, middle, seconds_per_update, sim
 NAME = "gait-sensors"
 SUMMARY = "a quadruped walks by its 81 sensors, on frictions and masses it never met"
 
-STEPS, ROBOTS, UPDATES, RATE = 500, 16, 200, 0.035
+SECONDS, ROBOTS, UPDATES, RATE = 5.0, 16, 200, 0.035
 UNITS, SHARE = 64, 0.2
 """of the network that reads the sensors, and how much of what it says is done [rad]"""
-FADE, CLIP, FELL = 0.95, 1.0, 0.3
+FADE, CLIP, FELL = 0.975, 1.0, 0.3
 LEVEL, BOBBING, SPARING, ASTRAY = 1.0, 40.0, 0.1, 0.5
 """[m/s] for lying on its side; [1/(m s)] per square of the height's deviation; per power over weight;
 [m/s] for facing aside"""
-STURDY = trot.Trot(hip=0.42, knee=0.61, bend=-0.25, lead=2.05, lean=0.15)
+STURDY = trot.Trot(hip=0.48, knee=0.7, bend=-0.37, lead=2.5, lean=0.13)
 """what training starts from: slow, but it stumbles on no ground"""
 MET, UNMET = ((0.6, 1.1), 0.15), ((0.5, 1.2), 0.2)
 """friction, and how far masses are off, in training and when judged"""
@@ -47,8 +47,17 @@ class Reflexes(NamedTuple):
     trot: Any
     net: Any
 
-    def ready(self, ahead, steps: int):
-        """The policy for so many steps, its clock ahead by a part of a stride, and its first memory."""
+    def ready(self, ahead, seconds: float, dt: float):
+        """The policy for so long, its clock ahead by a part of a stride, and its first memory.
+
+        It is asked every `trot.DT`, however short steps are, and its answer held in between.
+        """
+        times = round(trot.DT / dt)
+        policy, memory = self._asked(ahead, round(seconds / trot.DT))
+        return (policy, memory) if times == 1 else held(policy, memory, times)
+
+    def _asked(self, ahead, steps: int):
+        """The policy that is asked at every step, and its first memory."""
         import jax.numpy as jnp
 
         import backflip as bf
@@ -135,9 +144,10 @@ def cost(setup: gait.Problem, policy: Reflexes, key):
 
     policy = bf.gradients.clip_per_robot(policy, 1 / ROBOTS, key)
     model, start, phase = meet(setup, key, MET)
-    play, memory = policy.ready(phase, STEPS)
+    steps = round(SECONDS / setup.scheme.dt)
+    play, memory = policy.ready(phase, SECONDS, setup.scheme.dt)
     pieces = bf.gradients.fade(FADE), bf.gradients.clip(CLIP)
-    path = bf.rollout(setup.scheme, model, start, play, steps=STEPS, memory=memory, hooks=pieces)
+    path = bf.rollout(setup.scheme, model, start, play, steps=steps, memory=memory, hooks=pieces)
     motion = walk_of(model, start, path)
     speed, facing = path.state.v_WB[:, 0, 0].mean(), path.state.R_WB[:, 0, 0, 0]
     total = -speed + LEVEL * (1 - motion.upright).mean() + BOBBING * motion.height.var()
@@ -167,13 +177,10 @@ def walk(setup: gait.Problem, policy: Reflexes, key, fine: bool = False):
     import backflip as bf
 
     model, start, phase = meet(setup, key, UNMET)
-    steps = round(LONG / trot.DT)
-    play, memory = policy.ready(phase, steps)
-    scheme = setup.scheme
-    if fine:
-        scheme, steps = finer(scheme), FINER * steps
-        play, memory = held(play, memory, FINER)
-    return model, start, bf.rollout(scheme, model, start, play, steps=steps, memory=memory)
+    scheme = finer(setup.scheme) if fine else setup.scheme
+    play, memory = policy.ready(phase, LONG, scheme.dt)
+    path = bf.rollout(scheme, model, start, play, steps=round(LONG / scheme.dt), memory=memory)
+    return model, start, path
 
 
 class Measured(NamedTuple):
@@ -222,7 +229,7 @@ def run(out: Path, seed: int, progress: Progress, resume: Path | None) -> dict[s
     """Five seeds of each kind, judged with both time steps, beside the trot before it learned."""
     import backflip as bf
 
-    setup = gait.problem()
+    setup = gait.problem(dt=gait.OWN_DT)
     compared = [open_loop(out.parent, s) for s in range(SEEDS)]
     logs, policies, walks = {}, {}, {"gait-lifelike": measure(setup, compared)}
     result: dict[str, Any] = {
@@ -289,7 +296,7 @@ def verify(out: Path) -> list[Claim]:
     import backflip as bf
 
     record = read_result(out.parent / f"{NAME}.json")
-    setup, seeds = gait.problem(), range(record["seed"], record["seed"] + SEEDS)
+    setup, seeds = gait.problem(dt=gait.OWN_DT), range(record["seed"], record["seed"] + SEEDS)
     compared = measure(setup, [open_loop(out.parent, s) for s in range(SEEDS)])
     median = compared[middle([m.falls for m in compared])]
     text = f"the open-loop gait of gait-lifelike on {TESTED} robots never met, median of the seeds"

@@ -5,6 +5,7 @@ XLA keeps robots one after the other, (batch, n); lanes want element after eleme
 """
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from backflip.lanes.emit import Emitter, Slot, Uncovered, kind_of, size_of
 from backflip.lanes.handler import handler_ir
 from backflip.lanes.machine import Module, cores
 from backflip.lanes.pieces import ALIGN, Pieces, cut, up
-from backflip.lanes.regroup import copy_area, copy_lane_ir, regroup_ir
+from backflip.lanes.regroup import move_area_ir, regroup_ir
 from backflip.lanes.schedule import schedule
 from backflip.lanes.structure import array_of
 from backflip.lanes.translate import translate
@@ -113,15 +114,16 @@ def _regroups(e: Emitter, pieces: Pieces, rooms: list[int], lanes: int) -> list[
     sizes = {
         area: size for loop in e.regrouped for area, size in (*loop.fixed.items(), *loop.carried.items())
     }
-    copies = {
-        area: copy_area(area[1:], pieces.areas[area], e.areas[area] // (lanes * size), size)
+    areas = {
+        area: (pieces.areas[area], e.areas[area] // (lanes * size))
         for area, size in sizes.items()
         if area in pieces.areas
     }
-    texts = [copy_lane_ir(size, lanes) for size in sorted(set(sizes.values()))]
+    ways = product(("gather", "scatter"), sorted(set(sizes.values())))
+    texts = [move_area_ir(way, size, lanes) for way, size in ways]
     first = len(rooms) - 1 - len(e.regrouped)
     for i, loop in enumerate(e.regrouped):
-        texts.append(regroup_ir(i, loop, copies, rooms[first + i], first + i, lanes, rooms[-1]))
+        texts.append(regroup_ir(i, loop, areas, rooms[first + i], first + i, lanes, rooms[-1]))
     return texts
 
 

@@ -1,7 +1,5 @@
 """Newton's method on Coulomb's law, from the last step's impulses."""
 
-import dataclasses
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,6 @@ from jax import Array
 from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Implicit
-from backflip.solve.pgs import PGS
 from backflip.solve.problem import scale_problem
 from backflip.solve.rows import Delassus, Rows, Solution
 from backflip.solve.semismooth import solve_semismooth
@@ -20,9 +17,6 @@ from backflip.solve.solver import Solver, check_solver
 NORMAL_SIZE = 0.5
 """of normal impulses, where the diagonal of A is 1: a contact parts where its velocity exceeds its impulse by
 the inverse square of this, as servos that hold their joints make a foot heavier than the diagonal tells"""
-
-SWEEPS = 20
-"""to start anew with"""
 
 
 class Newton(Solver):
@@ -57,11 +51,6 @@ class Newton(Solver):
         problem, softness = scaled.problem, softness_of(unit.dtype)
         added = (problem.softened(softness).softness - problem.softness) * size * size
 
-        def sweep(start: Array) -> Array:
-            begun = dataclasses.replace(rows, initial_impulse=scaled.physical(start * size))
-            found = PGS(SWEEPS, self.friction).solve(begun, delassus, velocity)
-            return scaled.dimensionless(found) / size
-
-        found = solve_semismooth(problem.rescaled(size), added, unit, initial, sweep, self.iterations)
+        found = solve_semismooth(problem.rescaled(size), added, unit, initial, self.iterations)
         *soft, impulse = (x * size for x in found)
         return scaled.solution(Solution(impulse, tuple(soft), softness))

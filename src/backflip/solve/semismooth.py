@@ -6,7 +6,6 @@ last impulses, keeps steps short and shrinks with what is left to solve. Rows ar
 that redundant ones have one solution, and rigid from there on.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -30,10 +29,6 @@ MOST_STUBBORN = 1e6
 """the largest product of these factors"""
 PATIENCE, MOST_TOLERANT = 3, 3.5
 """iterations from which the tolerance grows with their number, and up to how many times"""
-RESTART, FAR = 8, 3e-4
-"""iterations after which, and again after as many, an iterate is lost whose residual is larger [m/s]"""
-NEARER = 0.1
-"""of the residual: where a first step leaves more, last step's impulses were near no solution"""
 SHARPEST = 0.01
 """softness of a last step on soft rows, in parts of theirs"""
 STIFFENING = {4: 0, 8: 3}
@@ -70,10 +65,6 @@ class Iterate(NamedTuple):
     """whether rows are as rigid as they were given, or still soft"""
     soft: Array
     """(r,) best impulses of soft rows"""
-    lost: Array
-    """whether the last step led nowhere"""
-    swept: Array
-    """(r,) impulses from which it began anew last; 0 before"""
     steps: tuple[Array, ...]
     """(r,) impulses after each of the first steps on rigid rows"""
 
@@ -102,8 +93,7 @@ class Law(NamedTuple):
 
 
 def solve_semismooth(
-    problem: Problem, softening: Array, unit: Array, impulse: Array,
-    find_anew: Callable[[Array], Array], iterations: int,
+    problem: Problem, softening: Array, unit: Array, impulse: Array, iterations: int
 ) -> list[Array]:  # fmt: skip
     """Impulses (r,) of soft rows and after steps from there to rigid ones; unit (r,) [m/s] is that of w.
 
@@ -133,14 +123,11 @@ def solve_semismooth(
         return ~at.rigid | wanted
 
     def iterate(at: Iterate) -> Iterate:
-        at = _restart(soft_problem, unit, at, find_anew)
         min_softness = jnp.where(at.rigid, 1, SHARPEST) * softening
         softness = jnp.where(at.rigid, problem.softness, soft_problem.softness)
         after = _iterate(problem._replace(softness=softness), unit, at, min_softness)
-        astray = (at.turn == 0) & (after.violation > NEARER * at.violation)
-        late = (after.turn % RESTART == 0) & (after.best_violation > FAR)
         steps = tuple(jnp.where(at.turn <= k, after.impulse, x) for k, x in enumerate(at.steps))
-        return next_stage(after._replace(lost=~at.rigid & (astray | late), steps=steps))
+        return next_stage(after._replace(steps=steps))
 
     start = next_stage(_better_start(soft_problem, unit, impulse, stiffening))
     end = jax.lax.while_loop(unsolved, iterate, start)
@@ -168,7 +155,7 @@ def _begin(problem: Problem, unit: Array, impulse: Array, velocity: Array, steps
     return Iterate(
         impulse, velocity, square, violation, jnp.ones_like(square),
         impulse, velocity, violation, none, none,
-        no, impulse, no, jnp.zeros_like(impulse), (impulse,) * steps,
+        no, impulse, (impulse,) * steps,
     )  # fmt: skip
 
 
@@ -178,27 +165,6 @@ def _better_start(problem: Problem, unit: Array, impulse: Array, steps: int) -> 
     last, nothing = (_begin(problem, unit, x, problem.velocity(x), steps) for x in starts)
     over = nothing.violation < last.violation
     return jax.tree.map(lambda a, b: jnp.where(over, a, b), nothing, last)
-
-
-def _restart(problem: Problem, unit: Array, at: Iterate, find_anew: Callable[[Array], Array]) -> Iterate:
-    """From elsewhere, where it is lost: each time from impulses that more sweeps have found."""
-
-    def anew(at: tuple) -> tuple:
-        impulse = project(problem, find_anew(at[0]))
-        velocity = problem.velocity(impulse)
-        return impulse, velocity, *_size(residual(problem, impulse, velocity), unit), jnp.zeros((), bool)
-
-    began = jnp.where(at.lost, at.swept, at.impulse)
-    values = began, at.velocity, at.square, at.violation, at.lost
-    impulse, velocity, square, violation, _ = jax.lax.while_loop(lambda x: x[-1], anew, values)
-    return at._replace(
-        impulse=impulse,
-        velocity=velocity,
-        square=square,
-        violation=violation,
-        stubbornness=jnp.where(at.lost, 1, at.stubbornness),
-        swept=jnp.where(at.lost, impulse, at.swept),
-    )
 
 
 def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: Array) -> Iterate:

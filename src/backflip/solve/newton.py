@@ -8,6 +8,7 @@ from jax import Array
 from backflip.solve.cone import Cone
 from backflip.solve.friction import Friction
 from backflip.solve.implicit import Gradient, Implicit
+from backflip.solve.pgs import PGS
 from backflip.solve.problem import scale_problem
 from backflip.solve.rows import Delassus, Rows, Solution
 from backflip.solve.semismooth import solve_semismooth
@@ -17,6 +18,9 @@ from backflip.solve.solver import Solver, check_solver
 NORMAL_SIZE = 0.5
 """of normal impulses, where the diagonal of A is 1: a contact parts where its velocity exceeds its impulse by
 the inverse square of this, as servos that hold their joints make a foot heavier than the diagonal tells"""
+
+SWEEPS = 4
+"""to begin with: they solve little, and tell who bears and who slides"""
 
 
 class Newton(Solver):
@@ -47,7 +51,8 @@ class Newton(Solver):
         scaled = scale_problem(rows, delassus, velocity)
         size = np.ones(rows.layout.rows, rows.target.dtype)
         size[rows.layout.scalars :][: rows.layout.contacts] = NORMAL_SIZE
-        initial, unit = scaled.dimensionless(rows.initial_impulse) / size, scaled.energy / scaled.scale / size
+        swept = PGS(SWEEPS, self.friction).solve(rows, delassus, velocity)
+        initial, unit = scaled.dimensionless(swept) / size, scaled.energy / scaled.scale / size
         problem, softness = scaled.problem, softness_of(unit.dtype)
         added = (problem.softened(softness).softness - problem.softness) * size * size
 

@@ -27,8 +27,11 @@ STIFFER, SOFTER = 0.5, 6.0
 """factors of the softness after a step that lessens the residual, and after one that does not"""
 MOST_STUBBORN = 1e6
 """the largest product of these factors"""
-PATIENCE, MOST_TOLERANT = 3, 3.5
-"""iterations from which the tolerance grows with their number, and up to how many times"""
+STALLED, TOLERANT = 0.5, 3.5
+"""of the residual: where a step leaves more, rounding may forbid less, and the tolerance is so many times"""
+JAMMED, NEAR, FAR = 6, 1e-3, 1e-2
+"""every so many iterations all contacts are taken to stick, where no residual was small yet and the last is
+large [m/s]"""
 SHARPEST = 0.01
 """softness of a last step on soft rows, in parts of theirs"""
 STIFFENING = {4: 0, 8: 3}
@@ -36,6 +39,8 @@ STIFFENING = {4: 0, 8: 3}
 gradient goes the same steps. More would wedge feet against each other, by rows that are nearly redundant"""
 FOLLOWED = 1e-4
 """[m/s] where these steps leave more, soft rows led astray: rigid ones are solved by as many as it takes"""
+SOFT_TOLERANCE = {4: 10.0, 8: 1.0}
+"""times that of rigid rows, which begin from there, by the bytes of a number"""
 LAST_ITERATIONS = {4: 0, 8: 3}
 """on soft rows once they are solved, by the bytes of a number: differences of float64 see how far the
 division of a load among them has converged"""
@@ -59,6 +64,8 @@ class Iterate(NamedTuple):
     best_violation: Array
     turn: Array
     """iterations made"""
+    stalled: Array
+    """whether the last step left much"""
     settled: Array
     """iterations since it was solved"""
     rigid: Array
@@ -101,10 +108,12 @@ def solve_semismooth(
     began; from there of rigid ones. Where these are free, stick or slide otherwise, all are of rigid rows.
     """
     soft_problem = problem._replace(softness=problem.softness + softening)
-    last, stiffening = (x[unit.dtype.itemsize] for x in (LAST_ITERATIONS, STIFFENING))
+    per_size = (x[unit.dtype.itemsize] for x in (SOFT_TOLERANCE, LAST_ITERATIONS, STIFFENING))
+    soft_tolerance, last, stiffening = per_size
 
     def is_solved(at: Iterate) -> Array:
-        return at.best_violation < _tolerance(unit) * jnp.clip(at.turn / PATIENCE, 1, MOST_TOLERANT)
+        least = _tolerance(unit) * jnp.where(at.rigid, 1, soft_tolerance)
+        return at.best_violation < least * jnp.where(at.stalled, TOLERANT, 1)
 
     def next_stage(at: Iterate) -> Iterate:
         """On to rigid rows where soft ones are solved, or will not be."""
@@ -129,7 +138,8 @@ def solve_semismooth(
         steps = tuple(jnp.where(at.turn <= k, after.impulse, x) for k, x in enumerate(at.steps))
         return next_stage(after._replace(steps=steps))
 
-    start = next_stage(_better_start(soft_problem, unit, impulse, stiffening))
+    impulse = project(problem, impulse)
+    start = next_stage(_begin(soft_problem, unit, impulse, soft_problem.velocity(impulse), stiffening))
     end = jax.lax.while_loop(unsolved, iterate, start)
     followed = (end.turn == stiffening) if stiffening else True
     impulse = jnp.where(followed, end.steps[-1], end.best) if stiffening else end.best
@@ -154,17 +164,9 @@ def _begin(problem: Problem, unit: Array, impulse: Array, velocity: Array, steps
     none, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     return Iterate(
         impulse, velocity, square, violation, jnp.ones_like(square),
-        impulse, velocity, violation, none, none,
+        impulse, velocity, violation, none, no, none,
         no, impulse, (impulse,) * steps,
     )  # fmt: skip
-
-
-def _better_start(problem: Problem, unit: Array, impulse: Array, steps: int) -> Iterate:
-    """From these impulses, or from none: what is over, such as an impact, is no start."""
-    starts = [project(problem, x) for x in (impulse, jnp.zeros_like(impulse))]
-    last, nothing = (_begin(problem, unit, x, problem.velocity(x), steps) for x in starts)
-    over = nothing.violation < last.violation
-    return jax.tree.map(lambda a, b: jnp.where(over, a, b), nothing, last)
 
 
 def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: Array) -> Iterate:
@@ -187,6 +189,7 @@ def _iterate(problem: Problem, unit: Array, at: Iterate, min_softness: Array) ->
         best_velocity=jnp.where(better, velocity, at.best_velocity),
         best_violation=jnp.where(better, violation, at.best_violation),
         turn=at.turn + 1,
+        stalled=violation > STALLED * at.violation,
     )
 
 
@@ -194,7 +197,9 @@ def _newton_step(problem: Problem, at: Iterate, min_softness: Array) -> tuple[Ar
     """Changes (r,) of λ and w to where every row's law, linear as it is here, holds."""
     factor = problem.factor
     softness = jnp.clip(at.stubbornness * SOFTNESS * jnp.sqrt(at.square), min_softness, MAX_SOFTNESS)
-    law = linearise(problem, softness, at.impulse, at.velocity)
+    # where a foot that slides jams, Newton's method swings between two ways to slide, and sticking solves it
+    jammed = (at.turn % JAMMED == JAMMED - 1) & (at.best_violation > NEAR) & (at.violation > FAR)
+    law = linearise(problem, softness, at.impulse, at.velocity, jammed)
     dw = factor @ solve_factorised(factorise(_matrix(problem, law)), law.change @ factor)
     dlam = law.change - law.respond(problem, dw)
     return dlam, dw + problem.softness * dlam
@@ -258,8 +263,10 @@ def _size(missing: Array, unit: Array) -> tuple[Array, Array]:
     return dot(missing, missing), jnp.max(jnp.abs(missing) * unit)
 
 
-def linearise(problem: Problem, softness: Array, impulse: Array, velocity: Array) -> Law:
-    """The law at impulses and velocities, softened around them."""
+def linearise(
+    problem: Problem, softness: Array, impulse: Array, velocity: Array, sticking: Array | bool = False
+) -> Law:
+    """The law at impulses and velocities, softened around them; `sticking`: no contact slides."""
     (bounded, tangents), (w, w_t) = problem.split(impulse), problem.split(velocity)
     soft = problem.softness + softness
     (_, soft_t), (stiff, stiff_t) = problem.split(soft), problem.split(1 / soft)
@@ -274,7 +281,7 @@ def linearise(problem: Problem, softness: Array, impulse: Array, velocity: Array
     square = dot(trial_t, trial_t)
     moves = square > 0
     inverse = jax.lax.rsqrt(jnp.where(moves, square, 1))
-    slides = pressing & (square > radius * radius)
+    slides = pressing & (square > radius * radius) & ~jnp.asarray(sticking)
     sticks = pressing & ~slides
     along = trial_t * inverse[:, None]
     across = jnp.stack([-along[:, 1], along[:, 0]], -1)

@@ -41,7 +41,10 @@ def move_area_ir(way: str, size: int, lanes: int) -> str:
     pointers, moves = [], []
     for j in range(lanes):
         pointers += [
-            *_queued(j, lanes),
+            f"%place{j} = getelementptr {_queue(lanes)}, ptr %queue, i64 0, i64 {j}",
+            f"%who{j} = load {{ptr, i64}}, ptr %place{j}",
+            f"%frame{j} = extractvalue {{ptr, i64}} %who{j}, 0",
+            f"%lane{j} = extractvalue {{ptr, i64}} %who{j}, 1",
             f"%lane{j}.bytes = mul i64 %lane{j}, {size}", f"%lane{j}.at = add i64 %lane{j}.bytes, %at",
             f"%robot{j} = getelementptr i8, ptr %frame{j}, i64 %lane{j}.at",
         ]  # fmt: skip
@@ -56,17 +59,6 @@ def move_area_ir(way: str, size: int, lanes: int) -> str:
         "%k.next = add i64 %k, 1", "%more = icmp ult i64 %k.next, %count",
         "br i1 %more, label %next, label %done", "done:", "ret void",
     ])  # fmt: skip
-
-
-def _queued(j: int | str, lanes: int) -> list[str]:
-    """%frame{j} and %lane{j} of place j in the queue."""
-    index, name = (f"%{j}", j) if isinstance(j, str) else (f"{j}", j)
-    return [
-        f"%place{name} = getelementptr {_queue(lanes)}, ptr %queue, i64 0, i64 {index}",
-        f"%who{name} = load {{ptr, i64}}, ptr %place{name}",
-        f"%frame{name} = extractvalue {{ptr, i64}} %who{name}, 0",
-        f"%lane{name} = extractvalue {{ptr, i64}} %who{name}, 1",
-    ]
 
 
 def _queue(lanes: int) -> str:
@@ -111,9 +103,8 @@ done:
 
 
 def _settle(index: int, lanes: int) -> str:
-    """Turns of those that queue, and home again; those not done close ranks in the queue. How many they are."""
+    """Turns of those that queue, and home again; how many are not done, and stay in the queue."""
     queue = _queue(lanes)
-    read = "\n  ".join(_queued("lane", lanes)[:2])
     return f"""define internal i64 @settle{index}(ptr %slow, ptr %queue, i64 %count, i64 %few) nounwind {{
 entry:
   call void @gather{index}(ptr %slow, ptr %queue)
@@ -123,9 +114,10 @@ entry:
 look:
   %lane = phi i64 [ 0, %entry ], [ %lane.next, %look ]
   %left = phi i64 [ 0, %entry ], [ %left.next, %look ]
-  {read}
+  %from = getelementptr {queue}, ptr %queue, i64 0, i64 %lane
+  %who = load {{ptr, i64}}, ptr %from
   %to = getelementptr {queue}, ptr %queue, i64 0, i64 %left
-  store {{ptr, i64}} %wholane, ptr %to
+  store {{ptr, i64}} %who, ptr %to
   %bit = lshr i64 %wanting, %lane
   %wants = and i64 %bit, 1
   %left.next = add i64 %left, %wants

@@ -108,8 +108,8 @@ def solve_semismooth(
     began; from there of rigid ones. Where these are free, stick or slide otherwise, all are of rigid rows.
     """
     soft_problem = problem._replace(softness=problem.softness + softening)
-    per_size = (x[unit.dtype.itemsize] for x in (SOFT_TOLERANCE, LAST_ITERATIONS, STIFFENING))
-    soft_tolerance, last, stiffening = per_size
+    last, stiffening = (x[unit.dtype.itemsize] for x in (LAST_ITERATIONS, STIFFENING))
+    soft_tolerance = SOFT_TOLERANCE[unit.dtype.itemsize]
 
     def is_solved(at: Iterate) -> Array:
         least = _tolerance(unit) * jnp.where(at.rigid, 1, soft_tolerance)

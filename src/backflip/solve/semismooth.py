@@ -29,9 +29,8 @@ MOST_STUBBORN = 1e6
 """the largest product of these factors"""
 STALLED, TOLERANT = 0.5, 3.5
 """of the residual: where a step leaves more, rounding may forbid less, and the tolerance is so many times"""
-JAMMED, NEAR, FAR = 6, 1e-3, 1e-2
-"""every so many iterations all contacts are taken to stick, where no residual was small yet and the last is
-large [m/s]"""
+JAMMED, FAR = 6, 1e-3
+"""every so many iterations all contacts are taken to stick, where the smallest residual is larger [m/s]"""
 SHARPEST = 0.01
 """softness of a last step on soft rows, in parts of theirs"""
 STIFFENING = {4: 0, 8: 3}
@@ -198,7 +197,7 @@ def _newton_step(problem: Problem, at: Iterate, min_softness: Array) -> tuple[Ar
     factor = problem.factor
     softness = jnp.clip(at.stubbornness * SOFTNESS * jnp.sqrt(at.square), min_softness, MAX_SOFTNESS)
     # where a foot that slides jams, Newton's method swings between two ways to slide, and sticking solves it
-    jammed = (at.turn % JAMMED == JAMMED - 1) & (at.best_violation > NEAR) & (at.violation > FAR)
+    jammed = ~at.rigid & (at.turn % JAMMED == JAMMED - 1) & (at.best_violation > FAR)
     law = linearise(problem, softness, at.impulse, at.velocity, jammed)
     dw = factor @ solve_factorised(factorise(_matrix(problem, law)), law.change @ factor)
     dlam = law.change - law.respond(problem, dw)

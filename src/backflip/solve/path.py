@@ -50,9 +50,7 @@ def solve_scaled(
     soft = regularise(problem)
     impulse = follow_central_path(soft, friction, kappa, iterations)
     impulse = polish(soft, friction, impulse, POLISHING_STEPS)
-    return Solution(
-        polish(problem, friction, impulse, LAST_STEPS), (impulse,), min_softness(impulse.dtype)
-    )
+    return Solution(polish(problem, friction, impulse, LAST_STEPS), (impulse,), min_softness(impulse.dtype))
 
 
 def follow_central_path(problem: Problem, friction: Friction, kappa: Array, iterations: int) -> Array:

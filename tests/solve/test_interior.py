@@ -1,5 +1,7 @@
 """The interior-point solver: against sweeps, published problems, differences, and in degenerate cases."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -250,6 +252,25 @@ def test_degenerate_problems_are_solved_and_have_finite_gradients(dtype, solver)
     bar = 1e-8 if dtype == jnp.float64 else 1e-3
     smooth = getattr(solver, "smoothness", 0)
     assert smooth or (missing / speed < bar).all(), missing / speed
+
+
+def test_a_foot_that_barely_slides_is_solved_and_has_the_gradient_of_its_differences():
+    # step 46 of the trotting robot of the gradient matrix: a foot slides by 1e-6 m/s, which the path, at its
+    # end, does not tell from sticking; and as soft rows slide at another speed, it turns otherwise
+    with np.load(Path(__file__).with_name("barely_sliding.npz")) as recorded:
+        x = Floats(**{name: jnp.asarray(value) for name, value in recorded.items()})
+    solver, push = InteriorPoint(), x.factor @ np.random.default_rng(0).normal(size=x.factor.shape[1])
+
+    def pushed(part):
+        y = x._replace(velocity=x.velocity + part * push)
+        found = solve(solver, y)
+        return found @ x.factor, residual(solver, y, found)
+
+    (_, missing), (slope, _) = jax.jit(lambda: jax.jvp(pushed, (0.0,), (1.0,)))()
+    h = 1e-6
+    (ahead, behind), _ = jax.jit(jax.vmap(pushed))(jnp.array([h, -h]))
+    assert missing < 1e-12
+    np.testing.assert_allclose(slope, (ahead - behind) / (2 * h), atol=1e-6 * np.abs(slope).max())
 
 
 def floats(factor, velocity, bounds, mu) -> Floats:

@@ -30,8 +30,8 @@ MIN_WIDTH = 1e-9
 """Smallest μ, and smallest distance between two bounds: an interior point needs an interior"""
 FRACTION_TO_BOUNDARY = 0.95
 """part of the way to the nearest boundary that a step goes"""
-POLISHING_STEPS = 2
-"""Newton steps on the active set, at the end of the path"""
+POLISHING_STEPS, LAST_STEPS = 8, 2
+"""Newton steps on the active set, at the end of the path: of regularised rows, and from there without"""
 REFINEMENTS = 1
 """iterative refinements of a Newton step; the next step corrects what is left"""
 
@@ -48,8 +48,9 @@ def solve_scaled(
     if not exact:
         return Solution(follow_central_path(problem, friction, kappa, iterations))
     soft = regularise(problem)
-    impulse = polish(soft, friction, follow_central_path(soft, friction, kappa, iterations))
-    return Solution(polish(problem, friction, impulse), (impulse,), min_softness(impulse.dtype))
+    impulse = follow_central_path(soft, friction, kappa, iterations)
+    impulse = polish(soft, friction, impulse, POLISHING_STEPS)
+    return Solution(polish(problem, friction, impulse, LAST_STEPS), (impulse,), min_softness(impulse.dtype))
 
 
 def follow_central_path(problem: Problem, friction: Friction, kappa: Array, iterations: int) -> Array:
@@ -63,26 +64,34 @@ def follow_central_path(problem: Problem, friction: Friction, kappa: Array, iter
     return jax.lax.scan(iterate, _initial_point(problem, friction), None, length=iterations)[0].impulse
 
 
-def polish(problem: Problem, friction: Friction, impulse: Array) -> Array:
+def polish(problem: Problem, friction: Friction, impulse: Array, steps: int) -> Array:
     """Impulses (r,) at the end of the path, from nearby ones, by Newton steps on the active set.
 
-    A step that would make the residual larger is not taken.
+    The best of them. Where a contact barely slides or sticks, the path ends before it tells which: a step may
+    lead away, to where the next ones know better.
     """
 
-    def step(impulse: Array, _: None) -> tuple[Array, None]:
-        at = active_set_point(problem, friction, impulse)
-        bounded, tangents = problem.split(impulse)
-        dproduct = -problem.slack(bounded) * at.dual
-        cone_slack = friction.slack(problem.friction_bound(bounded), tangents)
-        dcone = -friction.product(cone_slack, at.cone_dual)
-        linear = linearise(problem, friction, at)
-        dw = _dual_residual(problem, friction, at)
-        rhs = right_hand_side(problem, friction, linear, at, dproduct, dcone, dw)
-        new = project(problem, friction, impulse + newton_solver(problem, linear, REFINEMENTS)(rhs))
-        after, before = (_max_abs(residual(problem, friction, x)) for x in (new, impulse))
-        return jnp.where(after < before, new, impulse), None
+    def step(at: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+        impulse, best = at
+        impulse = _active_set_step(problem, friction, impulse)
+        new, old = (_max_abs(residual(problem, friction, x)) for x in (impulse, best))
+        return (impulse, jnp.where(new < old, impulse, best)), None
 
-    return jax.lax.scan(step, project(problem, friction, impulse), None, length=POLISHING_STEPS)[0]
+    start = project(problem, friction, impulse)
+    return jax.lax.scan(step, (start, start), None, length=steps)[0][1]
+
+
+def _active_set_step(problem: Problem, friction: Friction, impulse: Array) -> Array:
+    """Impulses (r,) with which the rows of the active set are at their bounds, and all others hold."""
+    at = active_set_point(problem, friction, impulse)
+    bounded, tangents = problem.split(impulse)
+    dproduct = -problem.slack(bounded) * at.dual
+    cone_slack = friction.slack(problem.friction_bound(bounded), tangents)
+    dcone = -friction.product(cone_slack, at.cone_dual)
+    linear = linearise(problem, friction, at)
+    dw = _dual_residual(problem, friction, at)
+    rhs = right_hand_side(problem, friction, linear, at, dproduct, dcone, dw)
+    return project(problem, friction, impulse + newton_solver(problem, linear, REFINEMENTS)(rhs))
 
 
 def with_interior(problem: Problem) -> Problem:

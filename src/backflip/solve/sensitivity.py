@@ -10,9 +10,10 @@ so D is not symmetric. With A = F Fᵀ and X = d(Fᵀ λ), of the size of the fr
 
     X = dFᵀ λ + Fᵀ dλ,    dw = F X + e    ⇒    (1 + Fᵀ D F) X = dFᵀ λ + Fᵀ (g − D e)
 
-e is what the change does to w besides. Iterative refinement with the same factors makes held rows rigid.
+e is what the change does to w besides. Iterative refinement makes held rows rigid.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -168,21 +169,16 @@ def tangent(
     at = point_of(soft, mobility, friction, first, kappa)
     answer = rigid = answer_of(problem, mobility, friction, at, softness)
     added = jnp.maximum(softness * mobility.inverse - problem.softness, 0)
-    eye = jnp.eye(F.shape[1], dtype=F.dtype)
-    factors = factorise(eye + F.T @ answer.multiply(problem, F))
     g = _asked_by_bounds(problem, friction, answer, at, change)
-
-    def solve(uncoupled: Array, X: Array) -> Array:
-        """dλ, X besides what it does itself, from dλ without coupling."""
-        X = solve_factorised(factors, X + uncoupled @ F)
-        return uncoupled - answer.multiply(problem, F @ X)
-
+    solve = _coupled(problem, answer)
     e, of_factor = _offset_change(soft, soft_change, first), first @ change.factor
     dlam = solve(g - answer.multiply(problem, e), of_factor)
     if solution.soft:
         at = point_of(problem, mobility, friction, impulse, kappa)
         rigid = answer_of(problem, mobility, friction, at, softness)
         g = _asked_by_bounds(problem, friction, rigid, at, change)
+        # a contact that barely slides turns otherwise than as a soft one: refinement by its law would not do
+        solve = _coupled(problem, rigid)
     steps += [impulse] * (REFINEMENTS - len(steps))
     for last, after in pairwise([first, *steps]):
         # the softness of a step is centred on the impulses before it
@@ -191,6 +187,19 @@ def tangent(
         dw = F @ (of_factor + dlam @ F) + e - added * dlam
         dlam = dlam + solve(g - dlam - rigid.multiply(problem, dw), jnp.zeros_like(of_factor))
     return dlam
+
+
+def _coupled(problem: Problem, answer: Answer) -> Callable[[Array, Array], Array]:
+    """A function from dλ (r,) without coupling, and X besides what that does to it, to dλ."""
+    F = problem.factor
+    eye = jnp.eye(F.shape[1], dtype=F.dtype)
+    factors = factorise(eye + F.T @ answer.multiply(problem, F))
+
+    def solve(uncoupled: Array, X: Array) -> Array:
+        X = solve_factorised(factors, X + uncoupled @ F)
+        return uncoupled - answer.multiply(problem, F @ X)
+
+    return solve
 
 
 def _offset_change(problem: Problem, change: Problem, impulse: Array) -> Array:

@@ -20,7 +20,7 @@ NAME = "gait-sensors"
 SUMMARY = "a quadruped walks by its 81 sensors, on frictions and masses it never met"
 
 SECONDS, ROBOTS, UPDATES, RATE = 5.0, 16, 50, 0.015
-"""few and short, for the start falls on no ground, and what speed there is to gain comes within ten updates"""
+"""few and short: the start falls on no ground, and most of what speed is gained comes within ten updates"""
 UNITS, SHARE = 64, 0.2
 """of the network that reads the sensors, and how much of what it says is done [rad]"""
 FADE, CLIP, FELL = 0.975, 1.0, 0.3

@@ -32,10 +32,10 @@ LIFELIKE = """
 import json, jax, jax.numpy as jnp
 import backflip as bf
 from backflip.experiments.quadruped import gait, gait_lifelike as task, trot, walk
-setup = gait.problem()
+setup = gait.problem(dt=gait.OWN_DT)
 policy = bf.load_weights("results/gait-lifelike/weights-0.npz", trot.network(0))
 def one(key):
-    found = walk.walk_of(setup.model, *task.walk(setup, policy, key, 2000))
+    found = walk.walk_of(setup.model, *task.walk(setup, policy, key, 20.0))
     return found.speed, found.fell, found.cost_of_transport
 speed, fell, transport = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(7), 8))
 print(json.dumps([float(speed.min()), bool(fell.any()), float(transport.max())]))
@@ -47,7 +47,7 @@ import backflip as bf
 from backflip.experiments.quadruped import gait, gait_sensors as task
 task.TESTED, task.LONG = 16, 10.0
 policy = bf.load_weights("results/gait-sensors/lstm-0.npz", task.policy_of("lstm", 0))
-[found] = task.measure(gait.problem(), [policy])
+[found] = task.measure(gait.problem(dt=gait.OWN_DT), [policy])
 print(json.dumps([found.falls, min(found.friction)]))
 """
 

@@ -123,11 +123,14 @@ def cascade(
     later = late > 0
     target = jnp.where(late == impulse, rate, first.target + rate - rate_first)
     target = jnp.maximum(target, jnp.minimum(first.target, 0))
-    # a body struck late in the step closes no more of a gap than it has time for
-    untouched = jnp.where(first.target < 0, jnp.minimum(first.target, -gap / h), first.target)
+    # what others have thrown off its way hits nothing, and what they struck closes no more of a gap than it
+    # has time for
+    misses = (impulse == 0) & ((rate >= -MIN_APPROACH_SPEED) | (gap + h * rate >= 0))
+    untouched = jnp.where(misses | (first.target < 0), jnp.minimum(first.target, -gap / h), first.target)
+    lead_time = jnp.where(misses, 0, first.lead_time)
     return Cascade(
         target=jnp.where(impulse > 0, target, untouched),
-        lead_time=jnp.where(later, moment / jnp.where(later, impulse, 1), first.lead_time),
+        lead_time=jnp.where(later, moment / jnp.where(later, impulse, 1), lead_time),
         impulse=impulse,
     )
 

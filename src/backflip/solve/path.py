@@ -102,12 +102,16 @@ def with_interior(problem: Problem) -> Problem:
 
 
 def _initial_point(problem: Problem, friction: Friction) -> Iterate:
-    """Half way between bounds, 1 from a single bound, 0 without; all products are 1."""
+    """Half way between bounds, 1 or less from a single bound, 0 without; all products are 1.
+
+    The further a row is from acting, the closer to its bound it begins: else its dual would have a long way.
+    """
     has_bound = problem.has_bound()
     has_lower, has_upper = has_bound[:, 0], has_bound[:, 1]
     lower, upper = (jnp.where(jnp.isfinite(x), x, 0) for x in (problem.lower, problem.upper))
     has_both = has_lower * has_upper > 0
-    bounded = jnp.where(has_both, (lower + upper) / 2, lower + upper + has_lower - has_upper)
+    slack = 1 / jnp.maximum(1, (has_lower - has_upper) * problem.split(problem.offset)[0])
+    bounded = jnp.where(has_both, (lower + upper) / 2, lower + upper + (has_lower - has_upper) * slack)
     impulse = jnp.concatenate([bounded, jnp.zeros(2 * problem.friction.shape[0], bounded.dtype)])
     return central_point(problem, friction, impulse, jnp.ones((), bounded.dtype))
 

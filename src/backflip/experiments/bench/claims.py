@@ -78,17 +78,6 @@ def claims(measurements: dict[str, dict[str, Any]], many: int, wide: int) -> lis
 
         return check
 
-    def newton(most: float, what: str) -> Check:
-        """The default solver against ten sweeps."""
-
-        def check() -> tuple[str, bool]:
-            solved, swept = (
-                at.micros(engine=e, what=what, robot="quadruped", robots=many) for e in ("newton", "lanes")
-            )
-            return f"{solved / swept:.2f} ({short(solved)} against {short(swept)} µs)", solved <= most * swept
-
-        return check
-
     lean, full = "quadruped", "quadruped17"
     rows: list[tuple[str, str, str, Check]] = [
         (f"forward-{many}-xla", f"forward, {many} robots, against XLA", ">= 30x",
@@ -102,10 +91,6 @@ def claims(measurements: dict[str, dict[str, Any]], many: int, wide: int) -> lis
          faster(1, lean, many, "gradient", "mujoco", "forward")),
         (f"gradient-{many}-mujoco", f"forward and backward, {many} robots, against mjd_transitionFD chained",
          ">= 100x", faster(100, lean, many, "gradient", "mujoco")),
-        (f"newton-forward-{many}", f"forward, {many} robots, solved by Newton's method / ten sweeps", "<= 1",
-         newton(1, "forward")),
-        (f"newton-gradient-{many}", f"forward and backward, {many} robots, the same", "<= 0.6",
-         newton(0.6, "gradient")),
         ("forward-1-mujoco", "forward, 1 robot, against MuJoCo C", ">= 2x",
          faster(2, lean, 1, "forward", "mujoco")),
         ("forward-1-xla", "forward, 1 robot, against XLA", ">= 8x", faster(8, lean, 1, "forward", "xla")),

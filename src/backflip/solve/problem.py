@@ -104,6 +104,8 @@ class ScaledProblem(NamedTuple):
 REACH = 1e3
 """times the impulse scale: no impulses change a velocity by more, so that a row which is further from acting,
 such as a contact of bodies far apart, may as well be this far"""
+SMOOTH_REACH = {4: REACH, 8: 1e8}
+"""the same on the central path, by the bytes of a number: there a row presses with κ over how far it is"""
 MIN_SIZE = 1e-9
 """[√J] smallest impulse scale: where no row asks for an impulse, none is divided by 0"""
 
@@ -121,8 +123,9 @@ def scale_problem(rows: Rows, delassus: Delassus, velocity: Array, smoothness: f
     A = jnp.where(movable, A, 0)
     A = jnp.concatenate([A[: s + k], jnp.repeat(jnp.sum(A[s + k :].reshape(-1, 2), -1), 2)])
     root = jnp.sqrt(jnp.where(A > 0, A, 1))
-    # an immovable row is decoupled with zero impulse: w = λ, and a normal separates: w = λ + 1
-    decoupled = jnp.zeros(order.size, velocity.dtype).at[s : s + k].set(1)
+    reach = SMOOTH_REACH[velocity.dtype.itemsize] if smoothness else REACH
+    # an immovable row is decoupled with zero impulse: w = λ, and a normal separates: w = λ + 1, or reach
+    decoupled = jnp.zeros(order.size, velocity.dtype).at[s : s + k].set(reach if smoothness else 1)
     offset = jnp.where(movable, (velocity - rows.target)[order] / root, decoupled)
     infinite = jnp.full(k, jnp.inf, velocity.dtype)
     lower = jnp.concatenate([_scale_bound(rows.lower, root[:s]), jnp.zeros_like(infinite)])
@@ -132,7 +135,7 @@ def scale_problem(rows: Rows, delassus: Delassus, velocity: Array, smoothness: f
     problem = Problem(
         # times 1/√A, not divided by √A: what is known to be 0 stays known
         factor=delassus.factor[order] * jnp.where(movable, 1 / root, 0)[:, None],
-        offset=jnp.where(movable, _within_reach(offset / size, lower, upper, k), decoupled),
+        offset=jnp.where(movable, _within_reach(offset / size, lower, upper, k, reach), decoupled),
         softness=jnp.where(movable, rows.softness[order] / (root * root), 1),
         lower=lower / size,
         upper=upper / size,
@@ -152,13 +155,13 @@ def _scale_bound(bound: Array, root: Array) -> Array:
     return jnp.where(finite, jnp.where(finite, bound, 0) * root, bound)
 
 
-def _within_reach(offset: Array, lower: Array, upper: Array, contacts: int) -> Array:
-    """Offsets (r,) of bounded rows (b,) no further than REACH from acting; contacts beyond do not slide."""
+def _within_reach(offset: Array, lower: Array, upper: Array, contacts: int, reach: float) -> Array:
+    """Offsets (r,) of bounded rows (b,) no further than `reach` from acting; contacts beyond do not slide."""
     b = len(lower)
     bounded, tangents = offset[:b], offset[b:].reshape(-1, 2)
-    far = bounded[b - contacts :] > REACH
-    bounded = jnp.where(jnp.isfinite(lower), jnp.minimum(bounded, REACH), bounded)
-    bounded = jnp.where(jnp.isfinite(upper), jnp.maximum(bounded, -REACH), bounded)
+    far = bounded[b - contacts :] > reach
+    bounded = jnp.where(jnp.isfinite(lower), jnp.minimum(bounded, reach), bounded)
+    bounded = jnp.where(jnp.isfinite(upper), jnp.maximum(bounded, -reach), bounded)
     return jnp.concatenate([bounded, jnp.where(far[:, None], 0, tangents).reshape(-1)])
 
 
